@@ -1,0 +1,1 @@
+"""causeline: ReAct agents that survive, explain themselves and remember."""
