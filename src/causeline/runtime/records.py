@@ -1,0 +1,198 @@
+"""What the runtime stores: frozen rows, plain JSON inside, no clock and no storage.
+
+Times are ISO 8601 UTC text with milliseconds; order never comes from them but from sequence numbers.
+Every row belongs to an owner, and another owner's row does not exist for the asker.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from causeline.causal import CausalNode
+from causeline.tools.calls import Call
+
+RunStatus = Literal["queued", "running", "interrupted", "succeeded", "failed", "cancelled"]
+RUN_STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
+ACTIVE: frozenset[RunStatus] = frozenset({"queued", "running"})
+OnBusy = Literal["reject", "enqueue", "cancel"]
+InterruptKind = Literal["approval", "question", "unknown_outcome"]
+InterruptState = Literal["open", "answered", "superseded"]
+
+STATUS_MOVES: Mapping[RunStatus, frozenset[RunStatus]] = {
+    "queued": frozenset({"running", "cancelled", "failed"}),
+    "running": frozenset({"interrupted", "succeeded", "failed", "cancelled"}),
+    "interrupted": frozenset(),
+    "succeeded": frozenset(),
+    "failed": frozenset(),
+    "cancelled": frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A conversation. `head` is the checkpoint its next run starts from, None before the first commit."""
+
+    id: str
+    owner: str
+    head: str | None
+    created_at: str
+    updated_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One execution in a session.
+
+    `at` is the checkpoint the caller asked to start from, `base` the one it did start from, `head` its last
+    commit. `input` are the caller's messages, kept from the start on. `answers` maps interrupt ids to
+    decisions, for a run that continues interrupted ones. `holder`, `beat` and `epoch` are the lease: who may
+    write, the counter that proves life, the number that fences older writers. `queue` orders runs of a store.
+    """
+
+    id: str
+    session: str
+    owner: str
+    status: RunStatus
+    agent: str
+    created_at: str
+    input: Sequence[Mapping[str, Any]] = ()
+    manifest: Mapping[str, Any] | None = None
+    at: str | None = None
+    base: str | None = None
+    head: str | None = None
+    parent_run: str | None = None
+    parent_call: str | None = None
+    answers: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    tools: Sequence[Mapping[str, Any]] = ()
+    context: Mapping[str, Any] | None = None
+    started_at: str | None = None
+    finished_at: str | None = None
+    stop_reason: str | None = None
+    answer: Any = None
+    error: Mapping[str, Any] | None = None
+    usage: Mapping[str, Any] | None = None
+    pending_tool_call_ids: Sequence[str] = ()
+    cancel_requested: bool = False
+    holder: str | None = None
+    beat: int = 0
+    epoch: int = 0
+    queue: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """The commit of one step. `id` covers everything but session, step, created_at and facts (see
+    `causeline.causal.checkpoint_id`). `facts` are times, usage, attempts: true of the step, never hashed."""
+
+    id: str
+    session: str
+    run: str
+    step: int
+    parent: str | None
+    path: Sequence[str | int]
+    node: str
+    port: str
+    next: str | None
+    appended: Sequence[str]
+    frontier: Sequence[str]
+    delta: Mapping[str, Any]
+    position: Any
+    created_at: str
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """A finished piece of an unfinished step: a scatter item, a placement of an embedded graph, a wait."""
+
+    run: str
+    step: int
+    path: Sequence[str | int]
+    index: int
+    port: str
+    writes: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interrupt:
+    """An open question to a person, bound to a call, the hash of its arguments and the session's owner.
+
+    `run` is the run that announced it last and `checkpoint` that run's head, where it is open.
+    """
+
+    id: str
+    session: str
+    run: str
+    checkpoint: str
+    kind: InterruptKind
+    tool_call_id: str
+    name: str
+    args_hash: str
+    arguments: Any = None
+    question: str | None = None
+    reason: str | None = None
+    state: InterruptState = "open"
+    decision: Mapping[str, Any] | None = None
+    answered_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRow:
+    """A ledger row of one run. Keyed (run, call id), so a fork opens rows of its own."""
+
+    run: str
+    call: Call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPatch:
+    """What a commit changes about its run. None leaves a field alone; a final status releases the lease."""
+
+    status: RunStatus | None = None
+    stop_reason: str | None = None
+    answer: Any = None
+    error: Mapping[str, Any] | None = None
+    usage: Mapping[str, Any] | None = None
+    pending_tool_call_ids: Sequence[str] | None = None
+    finished_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One transaction of a run: all of it becomes durable, or nothing.
+
+    It is refused with Conflict when `epoch` is not the run's, and, where a checkpoint is given, when the
+    session's head is not `expect_head`. `events` are consecutive: the first has number `first_event`.
+    `calls` are upserts whose move is checked against the row that is there. `interrupts` are upserts.
+    """
+
+    run: str
+    session: str
+    owner: str
+    epoch: int
+    at: str
+    expect_head: str | None = None
+    checkpoint: Checkpoint | None = None
+    nodes: Sequence[CausalNode] = ()
+    calls: Sequence[Call] = ()
+    interrupts: Sequence[Interrupt] = ()
+    progress: Sequence[Progress] = ()
+    first_event: int = 0
+    events: Sequence[Mapping[str, Any]] = ()
+    patch: RunPatch | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """What starting a run came to: the run as stored, and whether it was known already (same id, same body)."""
+
+    run: Run
+    known: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One checkpoint of a branch with the nodes it appended, in commit order."""
+
+    checkpoint: Checkpoint
+    nodes: Sequence[CausalNode]

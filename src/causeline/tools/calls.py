@@ -1,0 +1,75 @@
+"""The call ledger's words: what a tool call may be and which way it may move.
+
+A call is one tool invocation asked for by the model. Its row is written before the tool runs and
+changed once for each thing that becomes true of it, so that after a crash everybody can tell a call
+that never began from one that finished and from one nobody knows about. This file has the rules and
+the protocol; who stores the rows is not its business.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, get_args
+
+from causeline.causal import canonical
+
+CallState = Literal["pending", "awaiting", "started", "succeeded", "failed", "denied", "unknown", "superseded"]
+CALL_STATES: tuple[CallState, ...] = get_args(CallState)
+
+MOVES: Mapping[CallState, frozenset[CallState]] = {
+    "pending": frozenset({"awaiting", "started", "succeeded", "failed", "denied", "superseded"}),
+    "awaiting": frozenset({"started", "succeeded", "failed", "denied", "superseded"}),
+    "started": frozenset({"succeeded", "failed", "unknown"}),
+    "unknown": frozenset({"started", "succeeded", "failed", "superseded"}),
+    "succeeded": frozenset(),
+    "failed": frozenset(),
+    "denied": frozenset(),
+    "superseded": frozenset(),
+}
+"""From each state, the states a call may move to. `pending` goes straight to a result for tools without
+effects, which need no `started`; `awaiting` does so for client tools, whose result is a message."""
+
+FINISHED: frozenset[CallState] = frozenset({"succeeded", "failed", "denied", "superseded"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One row of the ledger. `arguments` is the object the tool gets, or the raw text that did not parse.
+
+    `index` is the place in the reply that asked for it, `result` the JSON the tool returned (`ok`) or the
+    error text (`not ok`), `attempts` how often it was started.
+    """
+
+    call_id: str
+    name: str
+    arguments: Any
+    args_hash: str
+    state: CallState
+    index: int
+    step: int
+    client: bool = False
+    ok: bool | None = None
+    result: Any = None
+    reason: str | None = None
+    attempts: int = 0
+
+
+class Ledger(Protocol):
+    """What the step that runs tools needs from whoever keeps the rows."""
+
+    def open_calls(self) -> Sequence[Call]:
+        """The calls of the latest reply that asked for tools, in call order, as the ledger knows them."""
+        ...
+
+    async def move(self, calls: Sequence[Call]) -> None:
+        """Write these rows in one durable write. Raises Conflict if a row is not where a move may start."""
+        ...
+
+    async def finish(self, call: Call) -> None:
+        """Record a result when it arrives. The last open call of a step is written with the step itself."""
+        ...
+
+
+def arguments_hash(arguments: Any) -> str:
+    """64 hex of SHA-256 over the canonical form: what an approval is bound to."""
+    return hashlib.sha256(canonical(arguments)).hexdigest()
