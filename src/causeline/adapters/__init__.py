@@ -1,0 +1,1 @@
+"""Every third-party library sits behind one of these, translated to our protocols and our errors."""

@@ -1,0 +1,1 @@
+"""Talking to a model, without knowing which."""
