@@ -4,6 +4,8 @@ Law: pure. Every adapter and the scripted model translate through `failure`, so 
 the same kinds from all of them. `retryable` says whether asking the same model again can help.
 """
 
+from typing import Any
+
 from causeline.errors import CauselineError, Refused, Unavailable
 
 
@@ -85,7 +87,7 @@ def failure(status: int, message: str, *, detail: str = "", retry_after: float |
     """The error for an HTTP `status` from 400 up. `detail` is the provider's own code or type, if it gave one."""
     said = f"{message} {detail}".lower()
     text = f"Model {model or 'call'} answered {status}: {message}"
-    facts = {"status": status, "model": model, "detail": detail}
+    facts: dict[str, Any] = {"status": status, "model": model, "detail": detail}
     if status in (402, 429):
         spent = status == 402 or any(word in said for word in _QUOTA)
         kind = QuotaSpent if spent else RateLimited

@@ -1,0 +1,195 @@
+"""From deltas to a Reply: the same law for every provider.
+
+Law: pure, and blind to how the reply was cut into pieces. Cutting a text or an argument anywhere, or
+interleaving the pieces of several calls, gives the same Reply.
+
+A piece belongs to the call with its index, except when it shows that another call has begun at that
+index: by another id, or, where ids are missing, by a name after complete arguments. Equal ids at two
+indexes are two calls. Ids are reported as they came in `provider_ids`; in `calls` a repeated one is "".
+"""
+
+import json
+from collections.abc import AsyncIterable, Iterable
+from typing import Any, NoReturn, cast
+
+from causeline.models.messages import Json, ToolCall
+from causeline.models.model import Attempt, CallDelta, Delta, Finish, ReasoningDelta, Reply, Retracted, Served, TextDelta, Usage
+from causeline.models.text import is_clean, mend
+
+_FINISH = {"function_call": "tool_calls", "tool_use": "tool_calls", "end_turn": "stop", "max_tokens": "length", "": "stop"}
+
+
+def _not_json(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value - value != 0.0:
+        raise ValueError(f"{text} is too big for a number")
+    return value
+
+
+_DECODER = json.JSONDecoder(parse_constant=_not_json, parse_float=_finite)
+
+
+def read_json(text: str) -> Any:
+    """The JSON value `text` is, by the strict rules: no NaN, no infinite numbers, no lone surrogates.
+
+    Raises ValueError, whatever is wrong with the text (too deep a nesting too).
+    """
+    try:
+        value = _DECODER.decode(text.strip())
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    escaped = "\\ud" in text or "\\uD" in text
+    if not is_clean(json.dumps(value, ensure_ascii=False) if escaped else text):
+        raise ValueError("holds a lone surrogate")
+    return value
+
+
+def parse_arguments(text: str) -> Json | str:
+    """The arguments object `text` is, or `text` itself where it is not exactly one JSON object.
+
+    No text at all is the empty object: that is how several providers write a call without arguments.
+    """
+    if not text.strip():
+        return {}
+    try:
+        value = read_json(text)
+    except ValueError:
+        return text
+    return cast(Json, value) if isinstance(value, dict) else text
+
+
+class _Partial:
+    __slots__ = ("id", "index", "name", "pieces")
+
+    def __init__(self, index: int, id: str) -> None:
+        self.index, self.id, self.name = index, id, ""
+        self.pieces: list[str] = []
+
+    def complete(self) -> bool:
+        """Whether the arguments so far are one whole JSON object."""
+        if not self.pieces or not self.pieces[-1].rstrip().endswith("}"):
+            return False
+        return isinstance(parse_arguments("".join(self.pieces)), dict)
+
+    def add(self, piece: CallDelta) -> None:
+        if piece.name and piece.name != self.name:
+            self.name += piece.name
+        if piece.id and not self.id:
+            self.id = piece.id
+        if piece.arguments:
+            self.pieces.append(piece.arguments)
+
+
+class Fold:
+    """Collects one reply. `add` every delta, then `reply()`; calling it early gives what there is so far."""
+
+    def __init__(self) -> None:
+        self._lost = Usage()
+        self._attempts: list[Attempt] = []
+        self._clear()
+
+    def _clear(self) -> None:
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: list[_Partial] = []
+        self._at_index: dict[int, _Partial] = {}
+        self._by_key: dict[tuple[int, str], _Partial] = {}
+        self._usage = Usage()
+        self._served = Served("")
+        self._finish: str | None = None
+
+    def add(self, delta: Delta) -> None:
+        kind = type(delta)
+        if kind is TextDelta:
+            self._text.append(cast(TextDelta, delta).text)
+        elif kind is CallDelta:
+            self._call(cast(CallDelta, delta))
+        else:
+            self._other(delta)
+
+    def _other(self, delta: Delta) -> None:
+        match delta:
+            case ReasoningDelta(text):
+                self._reasoning.append(text)
+            case Usage():
+                self._usage = delta
+            case Served():
+                self._served = delta
+            case Finish(reason):
+                self._finish = reason
+            case Attempt():
+                self._attempts.append(delta)
+            case Retracted():
+                self._lost += self._usage
+                self._clear()
+            case _:
+                pass
+
+    def _call(self, piece: CallDelta) -> None:
+        call = self._by_key.get((piece.index, piece.id)) if piece.id else None
+        if call is None:
+            call = self._at_index.get(piece.index)
+            if call is None or _begins_another(call, piece):
+                call = _Partial(piece.index, piece.id)
+                self._calls.append(call)
+        self._at_index[piece.index] = call
+        if piece.id:
+            self._by_key[piece.index, piece.id] = call
+        call.add(piece)
+
+    @property
+    def started(self) -> bool:
+        """Whether anything of this reply was streamed that a retraction would have to take back."""
+        return bool(self._text or self._calls or self._reasoning)
+
+    def reply(self) -> Reply:
+        partials = sorted((c for c in self._calls if c.name or c.pieces), key=lambda c: c.index)
+        finish = _FINISH.get(self._finish or "", self._finish or "")
+        if partials and finish == "stop":
+            finish = "tool_calls"
+        calls, seen = list[ToolCall](), set[str]()
+        for call in partials:
+            text = mend("".join(call.pieces))
+            cut = finish == "length" and call is partials[-1]
+            arguments = text if cut and not text.strip() else parse_arguments(text)
+            calls.append(ToolCall("" if call.id in seen else mend(call.id), mend(call.name), arguments))
+            seen.add(call.id)
+        return Reply(
+            text=mend("".join(self._text)),
+            calls=tuple(calls),
+            finish=finish,
+            usage=self._lost + self._usage,
+            reasoning=mend("".join(self._reasoning)),
+            provider_ids=tuple(mend(call.id) for call in partials),
+            model=self._served.model,
+            request_id=self._served.request_id,
+            attempts=tuple(self._attempts),
+        )
+
+
+def _begins_another(call: _Partial, piece: CallDelta) -> bool:
+    if piece.id and call.id:
+        return piece.id != call.id
+    if not piece.name or not call.name:
+        return False
+    return call.complete() or (piece.name != call.name and not piece.id and not call.id)
+
+
+def fold(deltas: Iterable[Delta]) -> Reply:
+    """The Reply these deltas make."""
+    state = Fold()
+    for delta in deltas:
+        state.add(delta)
+    return state.reply()
+
+
+async def collect(deltas: AsyncIterable[Delta]) -> Reply:
+    """The Reply a stream makes, read to its end."""
+    state = Fold()
+    async for delta in deltas:
+        state.add(delta)
+    return state.reply()
