@@ -1,0 +1,123 @@
+"""Nodes: code under an IRI, what it is handed (`Context`) and what it answers (`Outcome`).
+
+Law: a node sees the state read-only, and everything it wants to change it says in its outcome.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeVar, cast
+
+from causeline.errors import Misuse
+
+T = TypeVar("T")
+PARKED = "parked"
+"""The port of a node that waits for an answer. It needs no route."""
+_NO_SERVICES: Mapping[type, object] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The port a node leaves by and what it writes: channel -> value, combined by the channel's reducer.
+    `question` is plain JSON for a person, only with the port `parked`."""
+
+    port: str
+    writes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    question: Any = None
+
+    @classmethod
+    def pause(cls, question: Any, writes: Mapping[str, Any] | None = None) -> "Outcome":
+        """Stop here until somebody answers; the node is then entered again with `ctx.answer`."""
+        return cls(PARKED, {} if writes is None else writes, question)
+
+
+class Context:
+    """What a node is handed for one visit.
+
+    `state` is a read-only view. `item` and `index` are set inside a scatter body. `answer` is None unless the visit
+    was paused and has been answered. `path` leads from the top-level placement down to this one (names and item
+    indexes). `step` counts top-level visits from 0, `attempt` counts from 1. `deadline` is in seconds on the
+    execution's monotonic clock.
+    """
+
+    __slots__ = ("_emit", "_services", "answer", "attempt", "deadline", "index", "item", "path", "placement", "state", "step")
+
+    def __init__(self, state: Mapping[str, Any], *, placement: str, path: tuple[str | int, ...] = (), step: int = 0, attempt: int = 1,
+                 item: Any = None, index: int | None = None, answer: Any = None, deadline: float | None = None,
+                 emit: Callable[[Mapping[str, Any]], None] | None = None, services: Mapping[type, object] = _NO_SERVICES) -> None:
+        self.state = state
+        self.placement = placement
+        self.path = path
+        self.step = step
+        self.attempt = attempt
+        self.item = item
+        self.index = index
+        self.answer = answer
+        self.deadline = deadline
+        self._emit = emit
+        self._services = services
+
+    def emit(self, event: Mapping[str, Any]) -> None:
+        """Hand an event to whoever follows this execution; nothing happens if nobody does."""
+        if self._emit is not None:
+            self._emit(event)
+
+    def use(self, kind: type[T]) -> T:
+        """The service given as `execute(services={kind: object})`. Raises Misuse if there is none."""
+        found = self._services.get(kind)
+        if found is None:
+            known = ", ".join(sorted(one.__name__ for one in self._services)) or "none"
+            raise Misuse(f"placement {self.placement} needs the service {kind.__name__}; given: {known}. "
+                         f"Pass services={{{kind.__name__}: ...}} to execute.", code="service_missing", service=kind.__name__)
+        return cast("T", found)
+
+
+NodeFunction = Callable[[Context], "Outcome | str | Awaitable[Outcome | str]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A function under an IRI. `ports` are all the ports it may leave by (`parked` need not be named).
+
+    `timeout` is in seconds; `input_schema` is a JSON Schema of what it reads; `roles` say what the node does for
+    readers of a trace (such as `thought`, `action`, `observation`, `final`); `writes` names the channels it may write,
+    which lets `check` warn of branches that overwrite each other.
+    """
+
+    iri: str
+    ports: tuple[str, ...]
+    fn: NodeFunction = field(repr=False)
+    is_async: bool
+    timeout: float | None = None
+    input_schema: Mapping[str, Any] | None = None
+    roles: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+
+    def __call__(self, ctx: Context) -> "Outcome | str | Awaitable[Outcome | str]":
+        return self.fn(ctx)
+
+
+def node(iri: str, ports: tuple[str, ...], *, input_schema: Mapping[str, Any] | None = None, timeout: float | None = None,
+         roles: tuple[str, ...] = (), writes: tuple[str, ...] = ()) -> Callable[[NodeFunction], Node]:
+    """Make a function `def f(ctx) -> Outcome` (sync or async; a plain str means `Outcome(str)`) a Node under `iri`.
+    The Node can still be called like the function. Raises Misuse for an IRI or ports that could never be registered."""
+    if not is_absolute(iri):
+        raise Misuse(f"node IRI {iri!r} is not absolute; write something like urn:example:node:name", code="node_iri")
+    if isinstance(cast("object", ports), str) or not ports or not all(isinstance(cast("object", port), str) and port for port in ports):
+        raise Misuse(f"node {iri}: ports must be a non-empty tuple of names, not {ports!r}", code="node_ports")
+    if len(set(ports)) != len(ports):
+        raise Misuse(f"node {iri}: a port is named twice in {ports!r}", code="node_ports")
+    if timeout is not None and timeout <= 0:
+        raise Misuse(f"node {iri}: timeout must be more than 0 seconds, not {timeout!r}", code="node_timeout")
+
+    def wrap(fn: NodeFunction) -> Node:
+        target = fn if inspect.isroutine(fn) else getattr(fn, "__call__", fn)  # noqa: B004  (an object with an async __call__)
+        return Node(iri, tuple(ports), fn, inspect.iscoroutinefunction(target), timeout, input_schema, roles, writes)
+
+    return wrap
+
+
+def is_absolute(iri: str) -> bool:
+    """True for `scheme:rest` as a registry key must have it: `urn:...` or something with `://`."""
+    return iri.startswith("urn:") or "://" in iri
