@@ -27,7 +27,8 @@ _ARGUMENT_KEYS = ("arguments", "parameters", "args", "input")
 _EXTRA_KEYS = frozenset({"id", "call_id", "tool_call_id", "type", "index", "thought", "state"})
 _CALL_TYPES = frozenset({"function", "tool_call", "tool_use", "function_call"})
 
-_OPENER = re.compile(r"[{\[]|<function=")
+_OPENER = re.compile(r'\{\s*"|\[\s*\{\s*"|<function=')
+_FAULTS_MAX = 256
 _FUNCTION = re.compile(r"<function=([^<>\s]{1,64})>")
 _FINAL_START = re.compile(r"\s*FINAL\b(:?)\s*")
 _FINAL_LINE = re.compile(r"^FINAL(?:(:)[ \t]*|[ \t]*(?=\{))", re.MULTILINE)
@@ -102,8 +103,8 @@ def _final(text: str, mark: re.Match[str] | None, scope: Mapping[str, ToolSpec])
 
 def _spans(text: str, scope: Mapping[str, ToolSpec]) -> list[_Span]:
     spans: list[_Span] = []
-    position, closers = 0, True
-    while (opener := _OPENER.search(text, position)) is not None:
+    position, closers, faults = 0, True, 0
+    while faults < _FAULTS_MAX and (opener := _OPENER.search(text, position)) is not None:
         start = opener.start()
         if opener.group() == "<function=":
             end = text.find("</function>", start) if closers else -1
@@ -117,7 +118,8 @@ def _spans(text: str, scope: Mapping[str, ToolSpec]) -> list[_Span]:
             value, end = _SPANS.raw_decode(text, start)
         except json.JSONDecodeError as error:
             # Everything up to the fault belongs to a broken value, so nothing in it is a whole call.
-            position = max(start + 1, error.pos)
+            # The decoder counts lines up to the fault, so their number is bounded to keep the whole scan linear.
+            position, faults = max(start + 1, error.pos), faults + 1
             continue
         except RecursionError:
             break
@@ -183,11 +185,9 @@ def _is_schema(arguments: Json, tool: ToolSpec) -> bool:
 def _remembered(state: Any, scope: Mapping[str, ToolSpec]) -> tuple[ToolCall, ...]:
     if REMEMBER not in scope or not isinstance(state, list):
         return ()
-    calls: list[ToolCall] = []
-    for entry in cast(list[Any], state)[:_STATE_MAX]:
-        if isinstance(entry, dict) and cast(Json, entry).keys() >= {"type", "key", "content"}:
-            calls.append(ToolCall("", REMEMBER, {key: cast(Json, entry)[key] for key in ("type", "key", "content")}))
-    return tuple(calls)
+    entries = [cast(Json, entry) for entry in cast(list[Any], state)[:_STATE_MAX] if isinstance(entry, dict)]
+    fields = ("type", "key", "content")
+    return tuple(ToolCall("", REMEMBER, {key: entry[key] for key in fields}) for entry in entries if entry.keys() >= set(fields))
 
 
 def _function_tag(text: str, start: int, end: int, scope: Mapping[str, ToolSpec]) -> ToolCall | None:
@@ -239,11 +239,12 @@ def _outside(text: str, spans: list[_Span]) -> str:
 def _without_openers(gap: str) -> tuple[str, bool]:
     """The gap before an envelope without the marks that open it, and whether `TOOL_CALL` was one of them."""
     marked = False
-    while True:
+    for _ in range(4):
         gap = gap.rstrip()
         fence = _FENCE.search(gap[-20:])
         word = next((word for word in _BEFORE if gap.endswith(word)), fence.group() if fence else "")
         if not word:
-            return gap, marked
+            break
         marked = marked or word.startswith("TOOL_CALL")
         gap = gap[: -len(word)]
+    return gap, marked

@@ -4,6 +4,7 @@ Law: pure. Every adapter and the scripted model translate through `failure`, so 
 the same kinds from all of them. `retryable` says whether asking the same model again can help.
 """
 
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from causeline.errors import CauselineError, Refused, Unavailable
@@ -101,3 +102,17 @@ def failure(status: int, message: str, *, detail: str = "", retry_after: float |
     if status == 404:
         return UnknownModel(text, **facts)
     return ModelRefused(text, **facts)
+
+
+def seconds_to_wait(value: str | None, *, now: float) -> float | None:
+    """Seconds from a Retry-After header: a number, or an HTTP date measured from `now` (UTC seconds). RFC 9110, section 10.2.3."""
+    if not value:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(value).timestamp() - now
+        except ValueError:
+            return None
+    return max(0.0, seconds) if seconds - seconds == 0.0 else None

@@ -141,6 +141,13 @@ class Attempt:
 
 Delta = TextDelta | ReasoningDelta | CallDelta | Usage | Served | Finish | Retracted | Attempt
 
+_CONTENT = frozenset({TextDelta, ReasoningDelta, CallDelta})
+
+
+def is_content(delta: Delta) -> bool:
+    """Whether a reader may have shown this delta to somebody, so that a new try has to take it back."""
+    return type(delta) in _CONTENT
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:

@@ -11,7 +11,6 @@ from typing import Generic, TypeVar
 
 from causeline.models.messages import Message
 
-
 T = TypeVar("T")
 
 

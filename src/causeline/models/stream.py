@@ -16,6 +16,8 @@ from causeline.models.messages import Json, ToolCall
 from causeline.models.model import Attempt, CallDelta, Delta, Finish, ReasoningDelta, Reply, Retracted, Served, TextDelta, Usage
 from causeline.models.text import is_clean, mend
 
+_NOTHING = Usage()
+_NOBODY = Served("")
 _FINISH = {"function_call": "tool_calls", "tool_use": "tool_calls", "end_turn": "stop", "max_tokens": "length", "": "stop"}
 
 
@@ -88,7 +90,7 @@ class Fold:
     """Collects one reply. `add` every delta, then `reply()`; calling it early gives what there is so far."""
 
     def __init__(self) -> None:
-        self._lost = Usage()
+        self._lost = _NOTHING
         self._attempts: list[Attempt] = []
         self._clear()
 
@@ -98,8 +100,8 @@ class Fold:
         self._calls: list[_Partial] = []
         self._at_index: dict[int, _Partial] = {}
         self._by_key: dict[tuple[int, str], _Partial] = {}
-        self._usage = Usage()
-        self._served = Served("")
+        self._usage = _NOTHING
+        self._served = _NOBODY
         self._finish: str | None = None
 
     def add(self, delta: Delta) -> None:
@@ -112,22 +114,19 @@ class Fold:
             self._other(delta)
 
     def _other(self, delta: Delta) -> None:
-        match delta:
-            case ReasoningDelta(text):
-                self._reasoning.append(text)
-            case Usage():
-                self._usage = delta
-            case Served():
-                self._served = delta
-            case Finish(reason):
-                self._finish = reason
-            case Attempt():
-                self._attempts.append(delta)
-            case Retracted():
-                self._lost += self._usage
-                self._clear()
-            case _:
-                pass
+        if isinstance(delta, Usage):
+            self._usage = delta
+        elif isinstance(delta, Finish):
+            self._finish = delta.reason
+        elif isinstance(delta, Served):
+            self._served = delta
+        elif isinstance(delta, ReasoningDelta):
+            self._reasoning.append(delta.text)
+        elif isinstance(delta, Attempt):
+            self._attempts.append(delta)
+        elif isinstance(delta, Retracted):
+            self._lost += self._usage
+            self._clear()
 
     def _call(self, piece: CallDelta) -> None:
         call = self._by_key.get((piece.index, piece.id)) if piece.id else None
@@ -147,28 +146,40 @@ class Fold:
         return bool(self._text or self._calls or self._reasoning)
 
     def reply(self) -> Reply:
-        partials = sorted((c for c in self._calls if c.name or c.pieces), key=lambda c: c.index)
+        partials = [call for call in self._calls if call.name or call.pieces]
         finish = _FINISH.get(self._finish or "", self._finish or "")
-        if partials and finish == "stop":
-            finish = "tool_calls"
-        calls, seen = list[ToolCall](), set[str]()
-        for call in partials:
-            text = mend("".join(call.pieces))
-            cut = finish == "length" and call is partials[-1]
-            arguments = text if cut and not text.strip() else parse_arguments(text)
-            calls.append(ToolCall("" if call.id in seen else mend(call.id), mend(call.name), arguments))
-            seen.add(call.id)
+        calls: tuple[ToolCall, ...] = ()
+        if partials:
+            partials.sort(key=_index)
+            calls = _finished(partials, cut=finish == "length")
+            finish = "tool_calls" if finish == "stop" else finish
         return Reply(
             text=mend("".join(self._text)),
-            calls=tuple(calls),
+            calls=calls,
             finish=finish,
-            usage=self._lost + self._usage,
+            usage=self._usage if self._lost is _NOTHING else self._lost + self._usage,
             reasoning=mend("".join(self._reasoning)),
-            provider_ids=tuple(mend(call.id) for call in partials),
+            provider_ids=tuple(mend(call.id) for call in partials) if partials else (),
             model=self._served.model,
             request_id=self._served.request_id,
             attempts=tuple(self._attempts),
         )
+
+
+def _index(call: _Partial) -> int:
+    return call.index
+
+
+def _finished(partials: list[_Partial], *, cut: bool) -> tuple[ToolCall, ...]:
+    """The calls, whole. After a cut, a last call without arguments is not a call without arguments."""
+    calls: list[ToolCall] = []
+    seen: set[str] = set()
+    for call in partials:
+        text = mend("".join(call.pieces))
+        arguments = text if cut and call is partials[-1] and not text.strip() else parse_arguments(text)
+        calls.append(ToolCall("" if call.id in seen else mend(call.id), mend(call.name), arguments))
+        seen.add(call.id)
+    return tuple(calls)
 
 
 def _begins_another(call: _Partial, piece: CallDelta) -> bool:
