@@ -1,0 +1,30 @@
+"""Content-addressed causal log: values in, values out; no clock, disk, network or dice."""
+
+from causeline.causal.batch import Append, apply
+from causeline.causal.canonical import InvalidValue, canonical
+from causeline.causal.checkpoint import CheckpointRow, checkpoint_id
+from causeline.causal.identity import KINDS, Kind, identity
+from causeline.causal.limits import Limits, VerifyError
+from causeline.causal.node import CausalNode
+from causeline.causal.state import AgentState, IdentityCollision, UnknownNode, UnknownParent
+from causeline.causal.verify import stored_node
+
+__all__ = [
+    "KINDS",
+    "AgentState",
+    "Append",
+    "CausalNode",
+    "CheckpointRow",
+    "IdentityCollision",
+    "InvalidValue",
+    "Kind",
+    "Limits",
+    "UnknownNode",
+    "UnknownParent",
+    "VerifyError",
+    "apply",
+    "canonical",
+    "checkpoint_id",
+    "identity",
+    "stored_node",
+]
