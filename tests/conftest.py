@@ -27,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True)
 def _loopback_only() -> Iterator[None]:
     """Fail a test whose code swallowed the refusal."""
-    refused: list[str] = sys.modules["sitecustomize"].refused  # pyright: ignore[reportAttributeAccessIssue]
+    refused: list[str] = sys.modules["sitecustomize"].refused
     refused.clear()
     yield
     assert not refused, f"tried to leave loopback: {refused}"
