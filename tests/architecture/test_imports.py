@@ -102,8 +102,9 @@ def test_importing_the_root_is_cheap():
 
 
 def documented() -> list[str]:
-    """The names in the first column of the table in docs/reference/python.md."""
-    return re.findall(r"^\| `(\w+)", source.text("docs/reference/python.md") or "", re.MULTILINE)
+    """The names in the first column of the table in docs/reference/python.md. No page, no public names."""
+    page = "docs/reference/python.md"
+    return re.findall(r"^\| `(\w+)", source.text(page) or "", re.MULTILINE) if page in source.files() else []
 
 
 def test_the_root_exports_exactly_the_documented_names():
