@@ -1,0 +1,253 @@
+"""What a tool is: a name, a JSON Schema, a policy, and a body that runs.
+
+Law: a tool describes itself without running, and its body only ever runs with arguments in which
+`findings` found nothing. How a call is validated, timed, tried again and recorded is `execute`'s work.
+"""
+
+import copy
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, cast, get_args
+
+from causeline.errors import Invalid, Refused
+from causeline.models.messages import Json, ToolSpec
+from causeline.tools.approval import ApprovalMode, approval_findings
+from causeline.tools.schema import Schema
+
+OnUnknown = Literal["report", "retry", "ask"]
+"""What becomes of a call that was started and whose outcome nobody knows."""
+
+TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""What every provider accepts as the name of a tool."""
+
+MAX_CHARS = 50_000
+POLICY: tuple[str, ...] = ("effects", "idempotent", "exclusive", "timeout", "retries", "approval", "on_unknown", "max_chars")
+"""The fields of a Tool that say how its calls are treated."""
+
+
+class InvalidTool(Invalid):
+    """A tool's declaration is wrong. `findings` has one line for each fault."""
+
+    code = "invalid_tool"
+
+
+class ToolError(Refused):
+    """Raise it in a tool to give the model an error text in your own words. The call is not tried again."""
+
+    code = "tool_error"
+    retryable = False
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a tool is written: absolute file path, and qualified name inside the file."""
+
+    path: str
+    qualname: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Something a call read or changed. `path` is relative to the tool's own root, `content_hash` 64 hex of SHA-256."""
+
+    path: str
+    operation: str
+    content_hash: str | None = None
+    bytes: int | None = None
+    succeeded: bool = True
+    value: Any = None
+
+    @property
+    def key(self) -> str:
+        """The resource key of the log."""
+        return f"resource:file:{self.path}"
+
+    def to_payload(self) -> Json:
+        """The payload of a `resource` node; what is not known is left out."""
+        payload: Json = {"path": self.path, "operation": self.operation, "succeeded": self.succeeded}
+        for name, value in (("contentHash", self.content_hash), ("bytes", self.bytes), ("value", self.value)):
+            if value is not None:
+                payload[name] = value
+        return payload
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool returns when a plain value does not say enough.
+
+    `context_patch` changes the run's context object key by key (None deletes a key), `resources` become resource nodes,
+    `verification` ({"method": ...}) a verification node. `ok = False` is a failure in the tool's own words; it is not tried again.
+    """
+
+    value: Any = None
+    ok: bool = True
+    context_patch: Mapping[str, Any] | None = None
+    resources: Sequence[Resource] = ()
+    verification: Mapping[str, Any] | None = None
+
+
+def _unseen(_data: Mapping[str, Any]) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """What a tool may know of its call; given to functions that have a parameter annotated `ToolContext`.
+
+    `attempt` counts from 1. `deadline` is on the clock of `time.monotonic`. `context` is the run's client-visible object:
+    read it, and change it by returning `ToolResult(context_patch=...)`. `timeout` and `retries`, where given, stand in for the tool's own.
+    """
+
+    call_id: str
+    run_id: str = ""
+    session_id: str = ""
+    attempt: int = 1
+    deadline: float | None = None
+    context: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    progress: Callable[[Mapping[str, Any]], None] = _unseen
+    timeout: float | None = None
+    retries: int | None = None
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt of this call, also after a crash: give it to services that take such a key."""
+        return self.call_id
+
+    def emit_progress(self, data: Mapping[str, Any]) -> None:
+        """Show progress to whoever follows the run. `data` is a JSON object; it is not kept in the log."""
+        self.progress(data)
+
+    def private(self, progress: Callable[[Mapping[str, Any]], None]) -> "ToolContext":
+        """A copy whose context object is the tool's own, so that changing it changes nothing else."""
+        return replace(self, context=copy.deepcopy(dict(self.context)), progress=progress)
+
+
+class Body(Protocol):
+    """The part of a tool that knows its arguments and runs.
+
+    `findings` lists what is wrong with arguments, one line each with the place (`$.limit: ...`). `run` returns a value
+    with a JSON form, or a ToolResult; whatever it raises becomes an error result.
+    """
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def origin(self) -> Origin | None: ...
+
+    def findings(self, arguments: Json) -> list[str]: ...
+
+    async def run(self, arguments: Json, context: ToolContext) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tool:
+    """Something a model can call. `dataclasses.replace` gives the same tool with another name, description or policy.
+
+    `effects`: it changes something outside. `idempotent`: running it twice with one idempotency key does what once does.
+    `exclusive`: no other call runs beside it. `timeout`: seconds for one attempt. `retries`: further attempts after an error.
+    `approval`: see `causeline.tools.approval`; None leaves it to the agent. `max_chars`: how much of a result a model is shown.
+    A `client` tool runs at the client, a `human` one is a question to a person; neither is ever run here.
+    Raises InvalidTool with every fault.
+    """
+
+    name: str
+    description: str
+    body: Body
+    effects: bool = True
+    idempotent: bool = False
+    exclusive: bool = False
+    timeout: float | None = None
+    retries: int = 0
+    approval: ApprovalMode | None = None
+    on_unknown: OnUnknown = "report"
+    max_chars: int = MAX_CHARS
+    client: bool = False
+    human: bool = False
+
+    def __post_init__(self) -> None:
+        lines = declaration_findings(self)
+        if lines:
+            raise InvalidTool(f"Tool {self.name!r}: {'; '.join(lines)}.", findings=lines)
+
+    @property
+    def parameters(self) -> Json:
+        """The JSON Schema of the arguments."""
+        return self.body.schema.document
+
+    @property
+    def origin(self) -> Origin | None:
+        return self.body.origin
+
+    @property
+    def needs_started(self) -> bool:
+        """Whether a second run of the same call could do harm, so that its start must be on record before it."""
+        return self.effects and not self.idempotent
+
+    def spec(self) -> ToolSpec:
+        """The tool as a model sees it."""
+        return ToolSpec(self.name, self.description, self.parameters)
+
+
+Runner = Callable[[Json, ToolContext], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaBody:
+    """A body given by a JSON Schema and a coroutine function of (arguments, context)."""
+
+    schema: Schema
+    function: Runner
+    origin: Origin | None = None
+
+    def findings(self, arguments: Json) -> list[str]:
+        return self.schema.findings(arguments)
+
+    async def run(self, arguments: Json, context: ToolContext) -> Any:
+        return await self.function(arguments, context)
+
+
+def schema_tool(name: str, description: str, parameters: Mapping[str, Any], run: Runner, **policy: Any) -> Tool:
+    """A tool whose arguments are described by a JSON Schema of type object. `policy` are further fields of Tool.
+
+    Raises InvalidTool.
+    """
+    return Tool(name, description, SchemaBody(argument_schema(name, parameters), run), **policy)
+
+
+def argument_schema(name: str, parameters: object) -> Schema:
+    """The schema of a tool's arguments, compiled when first used. Raises InvalidTool unless it is of type object."""
+    if not isinstance(parameters, Mapping):
+        raise InvalidTool(f"Tool {name!r}: parameters: expected a JSON Schema object, got {type(parameters).__name__}.")
+    given = cast(Mapping[str, Any], parameters)
+    if given.get("type", "object") != "object":
+        raise InvalidTool(f"Tool {name!r}: parameters: the type of the schema must be object, got {given['type']!r}.")
+    return Schema({"type": "object", "properties": {}, **given})
+
+
+def declaration_findings(tool: Tool) -> list[str]:
+    """What is wrong with a tool's fields, one line each, beginning with the field's name."""
+    lines: list[str] = []
+    if not _is(tool.name, str) or not TOOL_NAME.fullmatch(tool.name):
+        lines.append("name: expected 1 to 64 letters, digits, _ or -")
+    if not _is(tool.description, str):
+        lines.append("description: expected text")
+    flags = ("effects", "idempotent", "exclusive", "client", "human")
+    lines.extend(f"{name}: expected true or false, got {getattr(tool, name)!r}" for name in flags if not _is(getattr(tool, name), bool))
+    if tool.timeout is not None and not (_is(tool.timeout, float, int) and 0 < tool.timeout < float("inf")):
+        lines.append(f"timeout: expected seconds above 0, or none, got {tool.timeout!r}")
+    if not _is(tool.retries, int) or tool.retries < 0:
+        lines.append(f"retries: expected a whole number from 0, got {tool.retries!r}")
+    if tool.on_unknown not in get_args(OnUnknown):
+        lines.append(f"on_unknown: expected one of {', '.join(get_args(OnUnknown))}, got {tool.on_unknown!r}")
+    if not _is(tool.max_chars, int) or tool.max_chars < 1:
+        lines.append(f"max_chars: expected a whole number from 1, got {tool.max_chars!r}")
+    if tool.approval is not None:
+        lines.extend(f"approval: {line}" for line in approval_findings(tool.approval))
+    return lines
+
+
+def _is(value: object, *kinds: type) -> bool:
+    """Whether a value is of exactly one of these types; a bool is no int here."""
+    return type(value) in kinds
