@@ -6,12 +6,13 @@ written exactly is refused with its place. Two extensions: integers of any size 
 
 How it is fast: `orjson` writes almost every value as RFC 8785 wants it. `_survey` walks the
 containers and asks for the types of their members, which is cheap because strings are never looked
-into; members that orjson would write differently (some floats, wide integers, objects with keys
-beyond the Basic Multilingual Plane) are first replaced by their exact text.
+into. Members that orjson would write differently are replaced by their exact text: some floats at
+once, and wide integers and objects with keys beyond the Basic Multilingual Plane in a second,
+slower walk (`_dump_exact`) that few values need.
 """
 
-from collections.abc import Iterable
-from typing import Any, cast
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import orjson
 
@@ -24,14 +25,18 @@ _OPTIONS = (
     orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 )
 _NULL = type(None)
+_type: Callable[[Any], Any] = type  # as `type`, but a checker does not take it for a proof about the argument
 _LEAVES = frozenset[type]({str, int, bool, _NULL})
-_ALLOWED = _LEAVES | {float, list, dict}
+_only_leaves = _LEAVES.issuperset
+_only_boxes = frozenset[type]({list, dict}).issuperset
 _BOXES = frozenset[type]({list, dict})
-_FOUR_BYTE_LEADS = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")
 _BIGGEST_NATIVE = 2**64
 _SMALLEST_NATIVE = -(2**63)
 _EXACT_FLOAT = 2.0**53
 _SPLIT_BITS = 2_000
+
+_Dict = dict[Any, Any]
+_Box = dict[Any, Any] | list[Any]
 
 
 class InvalidValue(Invalid):
@@ -56,58 +61,92 @@ def canonical(value: object, *, depth: int = DEPTH) -> bytes:
     most `depth` containers deep (at most 240). Raises InvalidValue with the place of the first fault.
     """
     try:
-        exotic = _survey(value, depth)
-        if not exotic:
-            data = orjson.dumps(value, option=_OPTIONS)
-            if data.isascii() or not _wide_keys(value, data):
-                return data
+        dicts: list[_Dict] = []
+        plain = _survey(value, depth, dicts)
+        data = orjson.dumps(plain, option=_OPTIONS)
+        if data.isascii() or not _has_wide_keys(dicts):
+            return data
     except (TypeError, _Unwritable):
         raise_fault(value, depth)
-    try:
-        return _dump_exact(value)
-    except (TypeError, _Unwritable):
-        raise_fault(value, depth)
-        raise InvalidValue("$", "this value cannot be written as JSON") from None
+    return _dump_exact(value)
 
 
-def _survey(value: object, depth: int) -> bool:
-    """Whether some member needs its exact text. Raises _Unwritable on a foreign type or too deep nesting.
+def _survey(value: object, depth: int, dicts: list[_Dict]) -> object:
+    """`value` with its exotic floats replaced; the same object where there are none. Fills `dicts` with every dict.
 
-    Depth first, so that a container that holds itself is found out at once.
+    Raises _Unwritable on a foreign type, NaN, an infinity, or too deep nesting. Goes depth first, so that a
+    container that holds itself is found out at once. Only containers around a replaced float are copied.
     """
-    exotic = False
-    todo: list[tuple[list[Any], int]] = [([[value]], 0)]
+    if type(value) in _LEAVES:
+        return value
+    outer: list[_Box] = []
+    changed: dict[int, Any] = {}
+    root: list[Any] = [value]
+    todo: list[tuple[list[Any], int]] = [([root], 0)]
     while todo:
         boxes, level = todo.pop()
         if level > depth:
             raise _Unwritable
         for box in boxes:
-            members = box.values() if type(box) is dict else box
-            types = set(map(type, members))
-            if types <= _LEAVES:
+            kind = _type(box)
+            if kind is dict:
+                dicts.append(box)
+                if _only_leaves(map(type, box.values())):
+                    continue
+            elif _only_leaves(map(type, box)):
                 continue
-            if not types <= _ALLOWED:
-                raise _Unwritable
-            if float in types and not exotic:
-                exotic = _has_exotic_float(members)
-            if list in types or dict in types:
-                todo.append(([member for member in members if type(member) in _BOXES], level + 1))
-    return exotic
+            children, fresh = _look_into(box)
+            if fresh is not None:
+                changed[id(box)] = fresh
+            if children:
+                todo.append((children, level + 1))
+                outer.append(box)
+    if not changed:
+        return value
+    _join(outer, changed)
+    return changed[id(root)][0]
 
 
-def _has_exotic_float(members: Iterable[Any]) -> bool:
-    """Between 1e-4 and 1e16 orjson, repr and ECMAScript write a fraction alike; whole floats they do not."""
-    for member in members:
-        if type(member) is float and (not 1e-4 <= abs(member) < 1e16 or member.is_integer()):
-            return True
-    return False
+def _look_into(box: Any) -> tuple[list[Any], Any]:
+    """The containers inside `box`, and a copy with plain stand-ins for its exotic floats, or None where it has none.
+
+    Between 1e-4 and 1e16 orjson, repr and ECMAScript write a fraction alike; whole floats they do not.
+    """
+    outer_kind = _type(box)
+    if outer_kind is list and _only_boxes(map(type, box)):
+        return box, None
+    children: list[Any] = []
+    fresh: Any = None
+    for key, member in box.items() if outer_kind is dict else enumerate(box):
+        kind = _type(member)
+        if kind is float:
+            if member.is_integer() or not 1e-4 <= abs(member) < 1e16:
+                if fresh is None:
+                    fresh = box.copy()
+                # The bounds are tried here as well because a call costs more than all the rest.
+                fresh[key] = int(member) if member.is_integer() and -_EXACT_FLOAT < member < _EXACT_FLOAT else _plain_float(member)
+        elif kind is dict or kind is list:
+            children.append(member)
+        elif kind not in _LEAVES:
+            raise _Unwritable
+    return children, fresh
 
 
-def _wide_keys(value: object, data: bytes) -> bool:
+def _join(outer: list[Any], changed: dict[int, Any]) -> None:
+    """Put every copy into a copy of what holds it. Inner containers come later in `outer`, so it is walked from its end."""
+    for box in reversed(outer):
+        fresh: Any = changed.get(id(box))
+        for key, member in _items(box):
+            inner = changed.get(id(member))
+            if inner is not None:
+                if fresh is None:
+                    changed[id(box)] = fresh = box.copy()
+                fresh[key] = inner
+
+
+def _has_wide_keys(dicts: list[_Dict]) -> bool:
     """Whether some key holds a character beyond the BMP, where UTF-16 order and code point order part."""
-    if not any(lead in data for lead in _FOUR_BYTE_LEADS):
-        return False
-    return any(_is_wide(key) for box in _boxes(value) if type(box) is dict for key in cast("dict[str, Any]", box))
+    return _is_wide("".join(set[str]().union(*dicts)))
 
 
 def _is_wide(key: str) -> bool:
@@ -117,12 +156,20 @@ def _is_wide(key: str) -> bool:
 def _boxes(value: object) -> list[Any]:
     """Every container of `value`, each before the ones inside it."""
     found: list[Any] = []
-    todo: list[Any] = [value] if type(value) in _BOXES else []
+    todo: list[Any] = [[value]]
     while todo:
         box = todo.pop()
         found.append(box)
-        todo.extend(member for member in (box.values() if type(box) is dict else box) if type(member) in _BOXES)
-    return found
+        todo.extend(member for _, member in _items(box) if type(member) in _BOXES)
+    return found[1:]
+
+
+def _items(box: Any) -> Iterable[tuple[Any, Any]]:
+    """Keys or indexes of a container with its members."""
+    kind = _type(box)
+    if kind is dict:
+        return box.items()
+    return enumerate(box)
 
 
 def _dump_exact(value: object) -> bytes:
@@ -130,7 +177,8 @@ def _dump_exact(value: object) -> bytes:
     done: dict[int, Any] = {}
     for box in reversed(_boxes(value)):
         if id(box) not in done:
-            done[id(box)] = _plain_dict(box, done) if type(box) is dict else [_plain(member, done) for member in box]
+            kind = _type(box)
+            done[id(box)] = _plain_dict(box, done) if kind is dict else [_plain(member, done) for member in box]
     return orjson.dumps(_plain(value, done), option=_OPTIONS)
 
 
@@ -149,20 +197,24 @@ def _plain_dict(box: dict[Any, Any], done: dict[int, Any]) -> Any:
 
 def _plain(member: Any, done: dict[int, Any]) -> Any:
     """What orjson must be given for `member` so that its text comes out exactly."""
-    kind = type(member)
+    kind = _type(member)
     if kind is str or kind is bool or member is None:
         return member
     if kind is int:
         return member if _SMALLEST_NATIVE <= member < _BIGGEST_NATIVE else orjson.Fragment(integer_text(member))
     if kind is float:
-        if member.is_integer() and abs(member) < _EXACT_FLOAT:
-            return int(member)
-        if 1e-4 <= abs(member) < 1e16:
-            return member
-        if member - member != 0.0:  # NaN and the infinities are the floats that do not cancel
-            raise _Unwritable
-        return orjson.Fragment(float_text(member))
+        return _plain_float(member)
     return done[id(member)]
+
+
+def _plain_float(number: float) -> Any:
+    if -_EXACT_FLOAT < number < _EXACT_FLOAT and number.is_integer():
+        return int(number)
+    if 1e-4 <= abs(number) < 1e16 and not number.is_integer():
+        return number
+    if number - number != 0.0:  # NaN and the infinities are the floats that do not cancel
+        raise _Unwritable
+    return orjson.Fragment(float_text(number))
 
 
 def float_text(number: float) -> str:
@@ -204,20 +256,24 @@ def raise_fault(value: object, depth: int = DEPTH) -> None:
         reason = _reason(member, level, depth)
         if reason:
             raise InvalidValue(_path(place), reason) from None
-        if type(member) is dict:
-            for key in member:
-                if type(key) is not str:
-                    raise InvalidValue(_path(place), f"a key is {_described(key)}; keys must be str") from None
-                if not _encodable(key):
-                    raise InvalidValue(_path((place, key)), "the key holds a lone surrogate") from None
-            todo.extend((inner, (place, key), level + 1) for key, inner in reversed(member.items()))
-        elif type(member) is list:
-            todo.extend((member[index], (place, index), level + 1) for index in range(len(member) - 1, -1, -1))
+        kind = _type(member)
+        if kind is dict:
+            _check_keys(member, place)
+        if kind in _BOXES:
+            todo.extend((inner, (place, key), level + 1) for key, inner in reversed(list(_items(member))))
+
+
+def _check_keys(box: dict[Any, Any], place: Any) -> None:
+    for key in box:
+        if type(key) is not str:
+            raise InvalidValue(_path(place), f"a key is {_described(key)}; keys must be str") from None
+        if not _encodable(key):
+            raise InvalidValue(_path((place, key)), "the key holds a lone surrogate") from None
 
 
 def _reason(member: Any, level: int, depth: int) -> str | None:
     """Why this member alone cannot be written, or None."""
-    kind = type(member)
+    kind = _type(member)
     if kind in _BOXES:
         return f"nested deeper than {depth} containers" if level > depth else None
     if kind is float:

@@ -6,12 +6,14 @@ take seconds to convert.
 """
 
 import json
+from collections.abc import Callable, Collection
 from typing import Any, NoReturn
 
 import orjson
 
 from causeline.causal.canonical import DEPTH, InvalidValue, raise_fault
 
+_type: Callable[[Any], Any] = type
 _PLAIN_DIGITS = 600
 _FREE_DIGITS = 4_300
 _DIGIT_WORK = 100_000**2
@@ -32,12 +34,13 @@ def _has_rounded(value: object) -> bool:
     todo: list[Any] = [[value]]
     while todo:
         box = todo.pop()
-        members = box.values() if type(box) is dict else box
+        kind = _type(box)
+        members: Collection[Any] = box.values() if kind is dict else box
         types = set(map(type, members))
         if float in types and any(type(member) is float and abs(member) >= _ROUNDED for member in members):
             return True
         if list in types or dict in types:
-            todo.extend(member for member in members if type(member) is list or type(member) is dict)
+            todo.extend(member for member in members if _type(member) is list or _type(member) is dict)
     return False
 
 

@@ -21,7 +21,7 @@ from causeline.causal.node import CausalNode, check_time
 
 _ID = re.compile(r"cw_[0-9a-f]{24}")
 _NODE_KEYS = frozenset({"id", "kind", "parents", "payload", "createdAt"})
-_OPTIONAL_KEYS = frozenset({"sequence", "resourceKey"})
+_OPTIONAL_KEYS = frozenset({"resourceKey"})
 _STATE_KEYS = frozenset({"version", "nodes", "frontier"})
 
 
@@ -57,7 +57,7 @@ def read_node(row: object, index: int, limits: Limits, *, sequence: bool = True)
     name = node.get("id")
     if type(name) is not str or not _ID.fullmatch(name):
         raise VerifyError(None, index, f"id is {ascii(name)[:60]}; it is cw_ and 24 hexadecimal characters")
-    check_keys(node, _NODE_KEYS | ({"sequence"} if sequence else frozenset()), name, index, optional=frozenset({"resourceKey"}))
+    check_keys(node, _NODE_KEYS | {"sequence"} if sequence else _NODE_KEYS, name, index, optional=_OPTIONAL_KEYS)
     if sequence and (type(node["sequence"]) is not int or node["sequence"] != index + 1):
         raise VerifyError(name, index, f"sequence is {ascii(node['sequence'])[:40]}; at this place it is {index + 1}")
     parents = _read_parents(node["parents"], name, index)
