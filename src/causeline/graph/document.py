@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from dataclasses import field as make
 from typing import Any, Literal, cast
 
+from causeline.causal import canonical
 from causeline.graph.finding import Finding
 from causeline.policy import RetryPolicy
 
@@ -190,8 +191,6 @@ class Document:
         something (`entrypoints`, and `sources` of a gather) written as lists of pairs. The context, key order
         elsewhere, white space and the choice of prefixes do not count."""
         if not self._hash:
-            from causeline.causal import canonical
-
             self._hash.append(hashlib.sha256(canonical(_ordered(self.plain))).hexdigest())
         return self._hash[0]
 

@@ -6,7 +6,6 @@ Law: pure and immutable. Placements are numbered in declared order; all the mach
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
 
 from causeline.graph.document import Document, Embedded, Gather, Phase, Placement, Single
 from causeline.graph.edges import Test, compile_test
@@ -63,7 +62,9 @@ class Plan:
 
 def entrypoint_iri(document_iri: str, label: str) -> str:
     """The IRI under which an entrypoint is a gather source: `<document>/entrypoint/<label, percent-encoded>`."""
-    return f"{document_iri}/entrypoint/{quote(label, safe=_UNRESERVED)}"
+    encoded = "".join(one if (one.isascii() and one.isalnum()) or one in _UNRESERVED else "".join(f"%{byte:02X}" for byte in one.encode())
+                      for one in label)
+    return f"{document_iri}/entrypoint/{encoded}"
 
 
 _UNRESERVED = "-_.!~*'()"
