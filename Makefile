@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-input -qq
 PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.13 python3.14 python3)
+# An interpreter that went away takes the notes of what was installed for it along.
+$(shell test -x $(BIN)/python || rm -f $(VENV)/.installed-*)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check fmt laws sweep lock
