@@ -1,8 +1,10 @@
 """Content-addressed causal log: values in, values out; no clock, disk, network or dice."""
 
 from causeline.causal.batch import Append, apply
+from causeline.causal.bundle import Export, verify, verify_export
 from causeline.causal.canonical import InvalidValue, canonical
 from causeline.causal.checkpoint import CheckpointRow, checkpoint_id
+from causeline.causal.export import build_export
 from causeline.causal.identity import KINDS, Kind, identity
 from causeline.causal.limits import Limits, VerifyError
 from causeline.causal.node import CausalNode
@@ -15,6 +17,7 @@ __all__ = [
     "Append",
     "CausalNode",
     "CheckpointRow",
+    "Export",
     "IdentityCollision",
     "InvalidValue",
     "Kind",
@@ -23,8 +26,11 @@ __all__ = [
     "UnknownParent",
     "VerifyError",
     "apply",
+    "build_export",
     "canonical",
     "checkpoint_id",
     "identity",
     "stored_node",
+    "verify",
+    "verify_export",
 ]

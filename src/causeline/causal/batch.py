@@ -46,7 +46,9 @@ def apply(state: AgentState, appends: Sequence[Append], created_at: str) -> list
             parent if isinstance(parent, str) else became[id(parent)] for parent in append.parents
         ]
         length = len(state)
-        node = state.place(append.kind, content, parents, created_at, append.resource_key, append.advance)
+        node = state.place(
+            append.kind, content, parents, created_at=created_at, resource_key=append.resource_key, advance=append.advance
+        )
         became[id(append)] = node.id
         if len(state) > length:
             fresh.append(node)

@@ -62,7 +62,7 @@ def canonical(value: object, *, depth: int = DEPTH) -> bytes:
     """
     try:
         dicts: list[_Dict] = []
-        plain = _survey(value, depth, dicts)
+        plain = value if type(value) in _LEAVES else _survey(value, depth, dicts)
         data = orjson.dumps(plain, option=_OPTIONS)
         if data.isascii() or not _has_wide_keys(dicts):
             return data
@@ -77,8 +77,6 @@ def _survey(value: object, depth: int, dicts: list[_Dict]) -> object:
     Raises _Unwritable on a foreign type, NaN, an infinity, or too deep nesting. Goes depth first, so that a
     container that holds itself is found out at once. Only containers around a replaced float are copied.
     """
-    if type(value) in _LEAVES:
-        return value
     outer: list[_Box] = []
     changed: dict[int, Any] = {}
     root: list[Any] = [value]
@@ -167,9 +165,8 @@ def _boxes(value: object) -> list[Any]:
 def _items(box: Any) -> Iterable[tuple[Any, Any]]:
     """Keys or indexes of a container with its members."""
     kind = _type(box)
-    if kind is dict:
-        return box.items()
-    return enumerate(box)
+    members: Any = box.items() if kind is dict else enumerate(box)
+    return members
 
 
 def _dump_exact(value: object) -> bytes:
@@ -306,5 +303,5 @@ def _path(place: Any) -> str:
             parts.append(f"[{key}]")
         else:
             shown = key if len(key) <= 80 else key[:77] + "..."
-            parts.append(f".{shown}" if shown.isascii() and shown.isidentifier() else f"[{ascii(shown)}]")
+            parts.append(f".{shown}" if shown.isascii() and shown.isidentifier() else f"[{shown!a}]")
     return "$" + "".join(reversed(parts))

@@ -34,7 +34,7 @@ class CheckpointRow(TypedDict):
 
 
 def checkpoint_id(
-    *, parent: str | None, run: str, path: Sequence[Any], node: str, port: str | None, next: Any,  # noqa: A002 - the field's name
+    *, parent: str | None, run: str, path: Sequence[Any], node: str, port: str | None, next: Any,
     appended: Sequence[str], frontier: Iterable[str], delta: Any, position: Any,
 ) -> str:
     """`ck_` and the first 24 hexadecimal characters of the SHA-256 of the RFC 8785 form of exactly these ten fields.

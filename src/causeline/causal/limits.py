@@ -6,7 +6,8 @@ from causeline.causal.canonical import DEPTH
 from causeline.errors import Corrupt, Misuse
 
 WRAPPED_DEPTH = 240
-"""Nesting of records that wrap payloads (checkpoints, bundles). The JSON writer stops at 254."""
+"""Nesting of records that wrap payloads, such as checkpoints, and the most a payload can be allowed. The JSON writer stops at 254."""
+BUNDLE_DEPTH = 250
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

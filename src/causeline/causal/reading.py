@@ -27,10 +27,11 @@ def decode(data: bytes) -> Any:
     except orjson.JSONDecodeError:  # an integer beyond the largest float
         return json.loads(data, parse_int=parse_integer)
     # orjson reads an integer beyond 64 bits as a float, so a float that large may have been one.
-    return json.loads(data, parse_int=parse_integer) if _has_rounded(value) else value
+    return json.loads(data, parse_int=parse_integer) if has_rounded(value) else value
 
 
-def _has_rounded(value: object) -> bool:
+def has_rounded(value: object) -> bool:
+    """Whether `value`, read by orjson, holds a float so large that it may have been written as an integer."""
     todo: list[Any] = [[value]]
     while todo:
         box = todo.pop()

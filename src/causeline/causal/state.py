@@ -127,7 +127,7 @@ class AgentState:
         check_time(created_at)
         payload_bytes = canonical(payload)
         given: Iterable[str] = self._frontier if parents is None else self.known_parents(parents)
-        return self.place(kind, payload_bytes, given, created_at, resource_key, advance)
+        return self.place(kind, payload_bytes, given, created_at=created_at, resource_key=resource_key, advance=advance)
 
     def known_parents(self, parents: Iterable[str]) -> tuple[str, ...]:
         """`parents` as a tuple, if this log has them all. Raises UnknownParent."""
@@ -140,7 +140,7 @@ class AgentState:
         return found
 
     def place(
-        self, kind: str, payload_bytes: bytes, parents: Iterable[str], created_at: str, resource_key: str | None, advance: bool
+        self, kind: str, payload_bytes: bytes, parents: Iterable[str], *, created_at: str, resource_key: str | None, advance: bool
     ) -> CausalNode:
         """`append` for parts that are already checked. `parents` are ids of this log."""
         causes = set(parents)

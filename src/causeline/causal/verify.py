@@ -12,6 +12,7 @@ all of these but the times.
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, cast
 
 from causeline.causal.canonical import InvalidValue, canonical
@@ -71,25 +72,30 @@ def read_node(row: object, index: int, limits: Limits, *, sequence: bool = True)
         payload_bytes = canonical(node["payload"], depth=limits.depth)
     except InvalidValue as fault:
         raise VerifyError(name, index, _in_json_words(fault)) from None
-    return stored_node(name, node["kind"], parents, payload_bytes, node["createdAt"], key, index=index)
+    return stored_node(
+        id=name, kind=node["kind"], parents=parents, payload_bytes=payload_bytes, created_at=node["createdAt"], resource_key=key, index=index
+    )
 
 
 def stored_node(
-    name: str, kind: str, parents: tuple[str, ...], payload_bytes: bytes, created_at: str, resource_key: str | None,
-    *, index: int | None = None,
+    *, id: str, kind: str, parents: tuple[str, ...], payload_bytes: bytes, created_at: str, resource_key: str | None = None,
+    index: int | None = None,
 ) -> CausalNode:
-    """A node from stored columns, its id recomputed from the bytes. Raises VerifyError where they do not match."""
+    """A node from stored columns, its id recomputed from the bytes. Raises VerifyError where they do not match.
+
+    `parents` must be as stored: sorted and unique. `index` is only for the error.
+    """
     found = node_id(kind, parents, payload_bytes, resource_key)
-    if found != name:
-        raise VerifyError(name, index, f"the content has the id {found}; kind, parents, payload or resourceKey was changed")
-    return CausalNode(name, kind, parents, payload_bytes, created_at, resource_key)
+    if found != id:
+        raise VerifyError(id, index, f"the content has the id {found}; kind, parents, payload or resourceKey was changed")
+    return CausalNode(id, kind, parents, payload_bytes, created_at, resource_key)
 
 
 def _read_parents(parents: object, name: str, index: int) -> tuple[str, ...]:
     if type(parents) is not list or not all(type(parent) is str for parent in cast("list[Any]", parents)):
         raise VerifyError(name, index, "parents is an array of ids")
     found = tuple(cast("list[str]", parents))
-    if any(earlier >= later for earlier, later in zip(found, found[1:], strict=False)):
+    if any(earlier >= later for earlier, later in pairwise(found)):
         raise VerifyError(name, index, "parents are sorted and unique")
     return found
 
