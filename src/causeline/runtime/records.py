@@ -20,7 +20,7 @@ InterruptState = Literal["open", "answered", "superseded"]
 
 STATUS_MOVES: Mapping[RunStatus, frozenset[RunStatus]] = {
     "queued": frozenset({"running", "cancelled", "failed"}),
-    "running": frozenset({"interrupted", "succeeded", "failed", "cancelled"}),
+    "running": frozenset({"queued", "interrupted", "succeeded", "failed", "cancelled"}),
     "interrupted": frozenset(),
     "succeeded": frozenset(),
     "failed": frozenset(),
@@ -146,7 +146,7 @@ class CallRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPatch:
-    """What a commit changes about its run. None leaves a field alone; a final status releases the lease."""
+    """What a commit changes about its run. None leaves a field alone; a status other than `running` releases the lease."""
 
     status: RunStatus | None = None
     stop_reason: str | None = None
@@ -163,7 +163,10 @@ class Commit:
 
     It is refused with Conflict when `epoch` is not the run's, and, where a checkpoint is given, when the
     session's head is not `expect_head`. `events` are consecutive: the first has number `first_event`.
-    `calls` are upserts whose move is checked against the row that is there. `interrupts` are upserts.
+    They carry no `seq`; reading adds it. `nodes` are what the checkpoint lists as `appended`, in that order.
+    `calls` are upserts whose move is checked against the row that is there. `interrupts` are upserts; one that
+    was answered or superseded meanwhile keeps its state, decision and `answered_by`. `progress` replaces what is
+    there for the same piece; a checkpoint removes its run's progress up to its step.
     """
 
     run: str

@@ -37,18 +37,21 @@ class Store(Protocol):
         Known run id: the stored run with `known=True` if session, agent, input, at, answers, tools and context
         are the same, else Conflict(code="run_conflict"). Busy session (another run is queued or running):
         `reject` raises Conflict(code="session_busy"), `enqueue` stores the run as queued, `cancel` asks the
-        active ones to stop and stores it as queued. A running run gets epoch 1 and its `base`: `at`, else the
-        session's head. `at` must be a checkpoint of the session, else Missing.
+        active ones to stop, as `cancel` does, and stores it as queued. A running run gets epoch 1, `started_at`
+        (`created_at` if it has none) and its `base`: `at`, else the session's head. `at` must be a checkpoint of the
+        session, else Missing.
         With `answers`: each interrupt must be open (else Conflict(code="interrupt_closed"), unknown: Missing) and
         becomes answered by this run. With a user message in `input`, interrupts open at the run's base become
         superseded. Both in this same transaction.
         """
         ...
 
-    async def claim(self, run_id: str, holder: str, *, epoch: int, beat: int, at: str) -> Run | None:
-        """Take a run: a queued one that is first in its session while none runs, or a running one whose lease still
-        reads (`epoch`, `beat`), which its holder evidently left. Raises the epoch by one, sets `holder`, fixes
-        `started_at` and `base` if they are not fixed. None if somebody was quicker or the run has ended."""
+    async def claim(self, owner: str, run_id: str, holder: str, *, epoch: int, beat: int, at: str) -> Run | None:
+        """Take a run whose lease still reads (`epoch`, `beat`): a queued one that is first in its session while none
+        runs, or a running one, which its holder evidently left. Raises the epoch by one and sets `holder`. A run
+        that begins now (`started_at` is None) gets `started_at` and its `base`, and with a user message in its
+        input the interrupts open there become superseded. None if somebody was quicker, the run has ended or is
+        not there."""
         ...
 
     async def renew(self, holder: str) -> Sequence[Run]:
@@ -56,7 +59,13 @@ class Store(Protocol):
         ...
 
     async def commit(self, commit: Commit) -> None:
-        """Apply one commit (see `Commit`). With a checkpoint it becomes the run's and the session's head."""
+        """Apply one commit (see `Commit`). With a checkpoint it becomes the run's and the session's head.
+
+        Raises Missing for an unknown run or parent checkpoint, Misuse for a commit that contradicts itself, and
+        Conflict with one of these codes: `lost_lease` (the run is not running under this epoch), `stale_head`,
+        `event_gap` (`first_event` does not follow the last stored event), `call_moved` (a call may not move from
+        where it is), `run_ended` (the patch's status may not follow).
+        """
         ...
 
     async def cancel(self, owner: str, run_id: str, at: str) -> Run:
@@ -66,7 +75,11 @@ class Store(Protocol):
 
     async def rows(self, kind: type[Row], *, owner: str | None, session: str | None = None, run: str | None = None,
                    id: str | None = None, status: Sequence[str] = (), limit: int | None = None) -> Sequence[Row]:
-        """Rows of one kind, oldest first, filtered by what is given. `owner=None` sees all owners (workers)."""
+        """Rows of one kind, oldest first, filtered by what is given. `owner=None` sees all owners (workers).
+
+        `id` is the row's own id (a call's `call_id`), `status` its `status` or `state`. Misuse for a filter that
+        the kind does not have. Rows hold JSON arrays as lists.
+        """
         ...
 
     async def branch(self, owner: str, session: str, head: str | None) -> Sequence[Link]:
