@@ -4,15 +4,15 @@ Law: no method awaits while it changes anything, so each is one transaction, and
 the first change. It hands back the records it was given and copies no history.
 """
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, cast
 
 from causeline.adapters.stores import refusals, rules
+from causeline.adapters.stores.signal import Signal, wake
 from causeline.causal import CausalNode
-from causeline.runtime.records import (  # fmt: skip
+from causeline.runtime.records import (
     ACTIVE,
     CallRow,
     Checkpoint,
@@ -76,8 +76,7 @@ class MemoryStore:
         self._runs: dict[tuple[str, str], _Run] = {}
         self._busy: dict[tuple[str, str], _Session] = {}
         self._last = 0
-        self._token = 1
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._signal = Signal()
 
     async def open(self) -> None:
         """Nothing to connect to."""
@@ -333,14 +332,7 @@ class MemoryStore:
         return self._run(owner, run_id).events[start : start + limit]
 
     async def changed(self, seen: int, timeout: float) -> int:
-        if seen == self._token:
-            future = asyncio.get_running_loop().create_future()
-            self._waiting.add(future)
-            try:
-                await asyncio.wait((future,), timeout=timeout)
-            finally:
-                self._waiting.discard(future)
-        return self._token
+        return await self._signal.wait(seen, timeout)
 
     # whole sessions
 
@@ -394,9 +386,5 @@ class MemoryStore:
                 del self._busy[key]
 
     def _changed(self) -> None:
-        self._token += 1
-        if self._waiting:
-            waiting, self._waiting = self._waiting, set()
-            for future in waiting:
-                if not future.done():
-                    future.set_result(None)
+        for futures in self._signal.grow().values():
+            wake(futures)
