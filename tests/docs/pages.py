@@ -11,10 +11,12 @@ A block's first word is its language; the words after it say what the documentat
     sh run             run as a whole by the shell
     sh                 for reading; its make and pip lines are still checked
 
+A comment in front of a block, `<!-- replies: [...] -->`, says what the model answers from there on (tests/docs/provider.py).
 In expected output `...` stands for any text within a line, and alone on a line for any lines.
 The blocks of a page share one empty working folder, which is also the home folder.
 """
 
+import json
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^( *)(```+)(\S*)([^`\n]*)\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
+REPLIES = re.compile(r"<!-- replies:\s+((?:(?!-->).)*?)\s+-->\s*\Z", re.DOTALL)
 SPAN = re.compile(r"(`+)(.+?)\1")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
@@ -34,6 +37,7 @@ class Block:
     language: str
     words: tuple[str, ...]
     text: str
+    replies: list[dict] | None = None
 
     def value(self, key: str) -> str | None:
         return next((word.partition("=")[2] for word in self.words if word.startswith(f"{key}=")), None)
@@ -48,7 +52,9 @@ def blocks(markdown: str) -> list[Block]:
     for match in FENCE.finditer(markdown):
         indent, _, language, words, body = match.groups()
         text = "".join(line.removeprefix(indent) for line in body.splitlines(keepends=True))
-        found.append(Block(markdown.count("\n", 0, match.start(5)) + 1, language, tuple(words.split()), text))
+        script = REPLIES.search(markdown, 0, match.start())
+        replies = json.loads(script[1]) if script else None
+        found.append(Block(markdown.count("\n", 0, match.start(5)) + 1, language, tuple(words.split()), text, replies))
     return found
 
 

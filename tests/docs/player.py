@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.docs.pages import Block
+from tests.docs.provider import Provider
 
 SECONDS = 60  # for one command
 STARTED = 20  # for the first line of a command left in the background
@@ -51,14 +52,22 @@ class Player:
     """Holds the folder of one page and the processes it left running."""
 
     folder: Path
-    variables: dict[str, str] = field(default_factory=dict)
+    provider: Provider = field(default_factory=Provider)
     running: list[subprocess.Popen] = field(default_factory=list)
     printed: str = ""
 
     def environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("LANG", "PYTHONPATH", "TMPDIR") if name in os.environ}
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        return {**kept, "PATH": path, "HOME": str(self.folder), "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", **self.variables}
+        return {
+            **kept,
+            "PATH": path,
+            "HOME": str(self.folder),
+            "COLUMNS": "100",
+            "NO_COLOR": "1",
+            "TERM": "dumb",
+            **self.provider.variables,
+        }
 
     def run(self, arguments: list[str], exit_code: int = 0, *, background: bool = False) -> None:
         """Run one command to its end, or to its first line of output if it is to go on in the background."""
@@ -87,6 +96,8 @@ class Player:
             assert not expected.strip() or matches(expected, self.printed), f"$ {command}\n--- page\n{expected}--- printed\n{self.printed}"
 
     def play(self, block: Block) -> None:
+        if block.replies is not None:
+            self.provider.replies = block.replies
         name = block.value("file")
         if name:
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +114,8 @@ class Player:
             assert matches(block.text, self.printed), f"--- page\n{block.text}--- printed\n{self.printed}"
 
     def stop(self) -> None:
-        """End what the page left running."""
+        """End what the page left running, and the provider."""
+        self.provider.close()
         for process in self.running:
             try:
                 os.killpg(process.pid, signal.SIGKILL)

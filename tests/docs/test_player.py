@@ -26,6 +26,11 @@ def test_blocks_are_read_with_their_line_language_and_words():
     assert (second.line, second.language, second.value("exit"), second.text) == (9, "console", "3", "$ y\n")
 
 
+def test_each_block_has_the_replies_written_in_front_of_it():
+    markdown = '<!-- replies: [{"text": "a"}] -->\n```sh\n```\nmore\n<!-- replies:\n[{"text": "b"}] -->\n\n```sh\n```\nmore\n```sh\n```\n'
+    assert [block.replies for block in pages.blocks(markdown)] == [[{"text": "a"}], [{"text": "b"}], None]
+
+
 @pytest.mark.parametrize(
     "expected, printed, same",
     [
@@ -90,6 +95,30 @@ def test_blocks_share_a_folder_and_files_are_kept(tmp_path):
 def test_a_page_that_lies_is_caught(block, said, tmp_path):
     with pytest.raises(AssertionError, match=said):
         play(block, tmp_path)
+
+
+def test_a_page_may_name_a_real_model_and_script_its_replies(tmp_path):
+    play(
+        """
+        <!-- replies: [{"calls": [{"name": "lookup", "arguments": {"query": "x"}}]}, {"text": "It is 42, I think."}] -->
+        ```python
+        import openai
+
+        client = openai.OpenAI(max_retries=0)
+        messages = [{"role": "user", "content": "What is x?"}]
+        reply = client.chat.completions.create(model="gpt-5-mini", messages=messages).choices[0]
+        print(reply.finish_reason, reply.message.tool_calls[0].function)
+        messages += [reply.message, {"role": "tool", "tool_call_id": reply.message.tool_calls[0].id, "content": "42"}]
+        for chunk in client.chat.completions.create(model="gpt-5-mini", messages=messages, stream=True):
+            print(repr(chunk.choices[0].delta.content) if chunk.choices else chunk.usage.total_tokens, end=" ")
+        ```
+        ```text output
+        tool_calls Function(arguments='{"query": "x"}', name='lookup'...)
+        'It ' 'is ' '42, ' 'I ' 'think.' None 15
+        ```
+        """,
+        tmp_path,
+    )
 
 
 def test_make_and_plain_shell_lines_are_not_run(tmp_path):
