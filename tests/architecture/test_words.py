@@ -55,6 +55,26 @@ def test_the_lookalikes_are_left_alone():
     assert not list(found("GET /v1/runs/ https://example.org/work/ a/root/b ./home/ada/", FORBIDDEN | SOURCE_FORBIDDEN))
 
 
+REASONED = re.compile(r"# no" + r"qa: [A-Z]+\d+(?:, ?[A-Z]+\d+)*\s+(?:- |\()\w+ \w+")
+
+
+def unreasoned(text: str) -> list[int]:
+    """Lines that silence a rule without saying which and why."""
+    return [number for number, line in enumerate(text.splitlines(), 1) if "# no" + "qa" in line and not REASONED.search(line)]
+
+
+def test_every_silenced_rule_has_its_reason_beside_it():
+    found = {name: unreasoned(source.text(name) or "") for name in source.python_files("src", "tests", "bench")}
+    assert not {name: lines for name, lines in found.items() if lines}
+
+
+def test_a_silenced_rule_without_a_reason_is_found():
+    mark = "# no" + "qa"
+    assert unreasoned(
+        f"a  {mark}\nb  {mark}: BLE001\nc  {mark}: BLE001 - said at the door\nd  {mark}: A002, A001  (the contract's word)\n"
+    ) == [1, 2]
+
+
 def test_no_module_has_a_catch_all_name():
     """A module that can hold anything soon does."""
     names = source.python_files("src", "tests", "bench")
