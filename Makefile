@@ -9,6 +9,7 @@ PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.13 python3.14 python3)
 $(shell test -x $(BIN)/python || rm -f $(VENV)/.installed-*)
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL: # two installers must not write one environment
 .PHONY: help demo test check fmt laws sweep lock
 
 help: ## list the targets

@@ -43,6 +43,17 @@ async def test_the_event_loop_is_covered(refused):
     assert refused == [f"socket.connect {OUTSIDE}"]
 
 
+@pytest.mark.parametrize(
+    "host, inside",
+    [
+        ("127.0.0.1", True), ("127.9.9.9", True), (b"localhost", True), ("::1", True), ("::ffff:127.0.0.1", True),
+        ("127.example.org", False), ("128.0.0.1", False), ("::2", False), ("localhost.example.org", False),
+    ],
+)  # fmt: skip
+def test_loopback_is_told_from_its_lookalikes(host, inside):
+    assert sys.modules["sitecustomize"].is_loopback(host) is inside
+
+
 async def test_loopback_and_unix_sockets_work(tmp_path):
     async def greet(_reader, writer):
         writer.write(b"hello")

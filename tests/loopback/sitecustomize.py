@@ -22,7 +22,8 @@ def is_loopback(host: object) -> bool:
     """True for the names and numbers of this machine. `host` is text, bytes or None."""
     if isinstance(host, (bytes, bytearray)):
         host = bytes(host).decode("utf-8", "replace")
-    return host in {"localhost", "::1"} or str(host).removeprefix("::ffff:").startswith("127.")
+    numbers = str(host).removeprefix("::ffff:").split(".")
+    return host in {"localhost", "::1"} or (numbers[0] == "127" and all(number.isdigit() for number in numbers))
 
 
 def _watch(event: str, args: tuple) -> None:
