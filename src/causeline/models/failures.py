@@ -15,6 +15,7 @@ class ModelError(CauselineError):
 
     code = "model_error"
     retryable = False
+    advice = ""
 
 
 class ModelUnavailable(ModelError, Unavailable):
@@ -35,6 +36,7 @@ class QuotaSpent(ModelUnavailable):
 
     code = "quota_spent"
     retryable = False
+    advice = "Top up the account, or name a model of another account in fallbacks."
 
 
 class ModelTimeout(ModelUnavailable):
@@ -65,18 +67,21 @@ class KeyRefused(ModelRefused):
     """The provider does not accept the key, or the key may not use this model."""
 
     code = "auth"
+    advice = "Check the key in the variable named by api_key_env, and that it may use this model."
 
 
 class UnknownModel(ModelRefused):
     """The provider has no such model or path."""
 
     code = "model_not_found"
+    advice = "Check the model's name, base_url and chat_path."
 
 
 class ContextTooLong(ModelRefused):
     """The request is longer than the model's context window."""
 
     code = "context_too_long"
+    advice = 'Shorten the conversation, use context_mode="causal", or a model with a larger window.'
 
 
 _TOO_LONG = ("context_length_exceeded", "exceed_context_size", "context length", "context window", "prompt is too long", "maximum context")
@@ -86,22 +91,22 @@ _RETRY_STATUS = frozenset({408, 409, 425})
 
 def failure(status: int, message: str, *, detail: str = "", retry_after: float | None = None, model: str = "") -> ModelError:
     """The error for an HTTP `status` from 400 up. `detail` is the provider's own code or type, if it gave one."""
-    said = f"{message} {detail}".lower()
-    text = f"Model {model or 'call'} answered {status}: {message}"
+    kind = _kind(status, f"{message} {detail}".lower())
     facts: dict[str, Any] = {"status": status, "model": model, "detail": detail}
+    if issubclass(kind, ModelUnavailable):
+        facts["retry_after"] = retry_after
+    text = f"Model {model or 'call'} answered {status}: {message}"
+    return kind(f"{text.rstrip('. ')}. {kind.advice}".rstrip(), **facts)
+
+
+def _kind(status: int, said: str) -> type[ModelUnavailable] | type[ModelRefused]:
     if status in (402, 429):
-        spent = status == 402 or any(word in said for word in _QUOTA)
-        kind = QuotaSpent if spent else RateLimited
-        return kind(text, retry_after=retry_after, **facts)
+        return QuotaSpent if status == 402 or any(word in said for word in _QUOTA) else RateLimited
     if status >= 500 or status in _RETRY_STATUS:
-        return ModelUnavailable(text, retry_after=retry_after, **facts)
-    if any(word in said for word in _TOO_LONG) or status == 413:
-        return ContextTooLong(text, **facts)
-    if status in (401, 403):
-        return KeyRefused(text, **facts)
-    if status == 404:
-        return UnknownModel(text, **facts)
-    return ModelRefused(text, **facts)
+        return ModelUnavailable
+    if status == 413 or any(word in said for word in _TOO_LONG):
+        return ContextTooLong
+    return {401: KeyRefused, 403: KeyRefused, 404: UnknownModel}.get(status, ModelRefused)
 
 
 def seconds_to_wait(value: str | None, *, now: float) -> float | None:

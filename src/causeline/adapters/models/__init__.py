@@ -1,0 +1,1 @@
+"""Models behind third-party libraries."""

@@ -1,0 +1,134 @@
+"""Tool calls as a reply constrained by JSON Schema, for models without tool calling of their own.
+
+Law: pure. A reply is exactly `{"tool": NAME, "args": {...}}` or `{"answer": ...}`: one branch of an `anyOf`
+for each tool, its name a constant, so that a grammar cannot mix one tool's name with another's arguments.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, cast
+
+from causeline.models.decode import Decoded
+from causeline.models.messages import Json, Message, ToolCall, ToolSpec
+from causeline.models.stream import read_json
+
+ANSWER: Json = {"type": "string", "minLength": 1}
+_WORDS = ("Berlin", "apple", "green", "Lisbon", "river", "Madrid", "garden", "Vienna", "window", "Dublin")
+_SAMPLES: Json = {"boolean": True, "null": None}
+_EXAMPLES_MAX = 8
+
+
+def schema_for(tools: Sequence[ToolSpec], answer: Json | None = None) -> Json:
+    """The schema of a reply that calls one of `tools` or answers; `answer` is the schema of the answer (default: some text).
+
+    Definitions of a tool's schema (`$defs`, `definitions`) move to the root under names of their own.
+    """
+    definitions: Json = {}
+    branches = [
+        _record({"tool": {"const": tool.name}, "args": _hoisted(tool.parameters, f"{index}", definitions)})
+        for index, tool in enumerate(tools)
+    ]
+    branches.append(_record({"answer": _hoisted(answer or ANSWER, "answer", definitions)}))
+    schema: Json = {"anyOf": branches} if len(branches) > 1 else branches[0]
+    return {**schema, "$defs": definitions} if definitions else schema
+
+
+def decode_schema_reply(text: str, tools: Sequence[ToolSpec]) -> Decoded:
+    """What a reply under `schema_for(tools)` says. A text that is no such reply comes back as it was, with the `problem`."""
+    try:
+        value = read_json(text)
+    except ValueError as error:
+        return Decoded(text, (), f"The reply is not JSON: {error}.")
+    if isinstance(value, dict):
+        record = cast(Json, value)
+        if record.keys() == {"answer"}:
+            return Decoded(as_text(record["answer"]))
+        name, arguments = record.get("tool"), record.get("args")
+        if record.keys() == {"tool", "args"} and isinstance(arguments, dict) and any(tool.name == name for tool in tools):
+            return Decoded("", (ToolCall("", cast(str, name), cast(Json, arguments)),))
+    return Decoded(text, (), "The reply is neither an answer nor a call of a tool in scope.")
+
+
+def call_text(call: ToolCall) -> str:
+    """How a call is written in a schema reply."""
+    return json.dumps({"tool": call.name, "args": call.arguments}, ensure_ascii=False)
+
+
+def answer_text(answer: str) -> str:
+    """How an answer is written in a schema reply."""
+    return json.dumps({"answer": answer}, ensure_ascii=False)
+
+
+def as_text(value: Any) -> str:
+    """Text as it is, any other value as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def examples(tools: Sequence[ToolSpec]) -> list[Message]:
+    """Turns that show a small model the form of a reply: for each tool a question, the call, its result and the answer.
+
+    Values come from the schema's `examples`, `default`, `const` or `enum`, else they are made up. With few tools there are
+    two rounds, the second in reverse order, because a small model prefers the tool it saw last.
+    """
+    shown = list(tools)[:_EXAMPLES_MAX]
+    rounds = 2 if 2 * len(shown) <= _EXAMPLES_MAX else 1
+    turns: list[Message] = []
+    for number in range(rounds):
+        for tool in shown if number == 0 else reversed(shown):
+            turns += _example(tool, number)
+    return turns
+
+
+def _example(tool: ToolSpec, number: int) -> list[Message]:
+    properties: Json = tool.parameters.get("properties", {})
+    seed = sum(map(ord, tool.name)) + 5 * number
+    arguments = {key: _sample(node, seed + place, number) for place, (key, node) in enumerate(properties.items())}
+    values = " and ".join(as_text(value) for value in arguments.values())
+    asked = f"{tool.description.rstrip('.') or tool.name}: {values}" if number == 0 else f"{tool.name.replace('_', ' ')} {values}?"
+    found = f"it is {number + 4}2"
+    return [
+        Message("user", asked),
+        Message("assistant", call_text(ToolCall("", tool.name, arguments))),
+        Message("user", f"Result: {found}"),
+        Message("assistant", answer_text(f"{found.capitalize()}.")),
+    ]
+
+
+def _sample(node: Any, seed: int, number: int) -> Any:
+    schema: Json = cast(Json, node) if isinstance(node, dict) else {}
+    listed: list[Any] = schema.get("examples") or schema.get("enum") or [schema[key] for key in ("const", "default") if key in schema]
+    if listed:
+        return listed[number % len(listed)]
+    kind = schema.get("type")
+    if kind in ("integer", "number"):
+        low = schema.get("minimum", 1)
+        return min(low + seed * 7 % 40, schema.get("maximum", low + 40))
+    if kind == "array":
+        return [_sample(schema.get("items"), seed, number)]
+    if kind == "object":
+        return {key: _sample(child, seed, number) for key, child in schema.get("properties", {}).items()}
+    return _SAMPLES[kind] if kind in _SAMPLES else _WORDS[seed % len(_WORDS)]
+
+
+def _record(properties: Json) -> Json:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def _hoisted(schema: Json, owner: str, definitions: Json) -> Json:
+    """`schema` with its definitions moved into `definitions` and its references following them."""
+    for word in ("$defs", "definitions"):
+        for name, node in schema.get(word, {}).items():
+            definitions[f"{owner}.{name}"] = _referring(node, owner)
+    return _referring({key: value for key, value in schema.items() if key not in ("$defs", "definitions", "$schema")}, owner)
+
+
+def _referring(node: Any, owner: str) -> Any:
+    if isinstance(node, list):
+        return [_referring(item, owner) for item in cast(list[Any], node)]
+    if not isinstance(node, dict):
+        return node
+    found: Json = {}
+    for key, value in cast(Json, node).items():
+        local = key == "$ref" and isinstance(value, str) and value.startswith(("#/$defs/", "#/definitions/"))
+        found[key] = f"#/$defs/{owner}.{value.rpartition('/')[2]}" if local else _referring(value, owner)
+    return found
