@@ -205,9 +205,14 @@ class Document:
 
 
 def _ordered(plain: Mapping[str, Any]) -> dict[str, Any]:
-    nodes: list[dict[str, Any]] = [{key: _pairs(value) if key == "sources" else value for key, value in node.items()}
-                                   for node in plain.get("nodes", ())]
-    return {**plain, "entrypoints": _pairs(plain.get("entrypoints")), "nodes": nodes}
+    return {**plain, "entrypoints": _pairs(plain.get("entrypoints")), "nodes": [_order_sources(one) for one in plain.get("nodes", ())]}
+
+
+def _order_sources(placement: Any) -> Any:
+    if not isinstance(placement, dict) or "sources" not in placement:
+        return cast("object", placement)
+    fields = cast("dict[str, Any]", placement)
+    return {**fields, "sources": _pairs(fields["sources"])}
 
 
 def _pairs(value: Any) -> Any:

@@ -10,12 +10,14 @@ Law: pure, and no JSON-LD processor: only this vocabulary is understood.
 from collections.abc import Mapping
 from typing import Any, cast
 
-from causeline.graph.names import Names
+from causeline.graph.names import Names, local
 from causeline.graph.strict import refuse
 from causeline.graph.terms import CONTEXT, IRI_FIELDS, KEY, KINDS, LISTS, MAPS, XSD
 
 _LINKS = IRI_FIELDS - {"@id", "entrypoints", "outputs"}
 _PAIR_CLASSES = frozenset({"@type", "@id", "@index"})
+_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+_FIRST, _REST, _NIL, _TYPE = f"{_RDF}first", f"{_RDF}rest", f"{_RDF}nil", f"{_RDF}type"
 _MAX_EMBEDDING = 16
 
 
@@ -82,13 +84,14 @@ class _Subjects:
         fields = self.found.setdefault(iri, {})
         for key, value in item.items():
             name = self.names.field(key)
-            if name == "@type":
-                types = cast("list[Any]", value) if isinstance(value, list) else [value]
-                fields["@type"] = [self.names.kind(one) for one in types if isinstance(one, str)]
+            if name in ("@type", _TYPE):
+                types = [one.iri if isinstance(one, _Ref) else one for one in self.collect(value, "")]
+                fields.setdefault("@type", []).extend(self.names.kind(one) for one in types if isinstance(one, str))
             elif name in ("@graph", "@included"):
                 self.collect(value, "")
-            elif not name.startswith("@"):
-                fields[name] = self.collect(value, name)
+            elif not name.startswith("@"):  # the same subject may be embedded many times; once is enough
+                values = self.collect(value, name)
+                fields.setdefault(name, values)
         return _Ref(iri)
 
     def _keep_map(self, item: dict[str, Any], field: str) -> "_Map":
@@ -96,7 +99,7 @@ class _Subjects:
         kept: dict[str, Any] = {}
         for key, value in item.items():
             if key not in _PAIR_CLASSES and key != "@context":
-                name = key.removeprefix(KEY)
+                name = local(key.removeprefix(KEY))
                 kept[self.names.iri(name) if field == "sources" else name] = self.collect(value, "to")
         return _Map(kept)
 
@@ -113,31 +116,44 @@ class _Subjects:
         return made | {name: self._value(name, values, depth) for name, values in fields.items() if name != "@type"}
 
     def _value(self, field: str, values: list[Any], depth: int) -> Any:
+        values = self._unchain(values)
         if field in MAPS:
             return self._map(field, values, depth)
         plain = [self._one(field, value, depth) for value in values]
         return plain if field in LISTS or len(plain) != 1 else plain[0]
 
+    def _unchain(self, values: list[Any]) -> list[Any]:
+        """Spell out an RDF list written as single triples (`rdf:first`, `rdf:rest`)."""
+        if len(values) != 1 or not isinstance(values[0], _Ref):
+            return values
+        head, items, seen = values[0], list[Any](), set[str]()
+        while isinstance(head, _Ref) and head.iri not in seen and _FIRST in (cell := self.found.get(head.iri, {})):
+            seen.add(head.iri)
+            items.extend(cell[_FIRST])
+            head = next(iter(cell.get(_REST, ())), None)
+        return items if items or values[0].iri == _NIL else values
+
     def _one(self, field: str, value: Any, depth: int) -> Any:
-        if isinstance(value, _Ref):
-            is_reference = "DagReference" in self.found.get(value.iri, {}).get("@type", [])
-            return value.iri if field in _LINKS and not is_reference else self.build(value.iri, depth + 1)
-        if isinstance(value, _Map):
-            return {key: self._value(field, items, depth) for key, items in value.items.items()}
-        return self.names.iri(value) if field in _LINKS and isinstance(value, str) else value
+        if field in _LINKS and isinstance(value, str):
+            value = _Ref(self.names.iri(value))
+        if not isinstance(value, _Ref):
+            return value
+        is_reference = "DagReference" in self.found.get(value.iri, {}).get("@type", [])
+        return value.iri if field in _LINKS and not is_reference else self.build(value.iri, depth + 1)
 
     def _map(self, field: str, values: list[Any], depth: int) -> Any:
         """Pairs become one object. Anything else stays as it is, for the reader to name."""
         first, second = MAPS[field]
         made: dict[str, Any] = {}
         for value in values:
-            if isinstance(value, _Map):
-                made |= {key: self._map_value(field, second, items, depth) for key, items in value.items.items()}
-            elif isinstance(value, _Ref):
+            found = self.found.get(value.iri, {}) if isinstance(value, _Ref) else {}
+            if isinstance(value, _Ref) and first in found:
                 pair = self.build(value.iri, depth + 1)
-                key = pair.pop(first, "")
-                pair.pop("@type", None)
+                key = pair.pop(first)
                 made[key if isinstance(key, str) else repr(key)] = pair if field == "sources" else pair.get(second)
+            elif isinstance(value, _Ref | _Map):
+                items = value.items if isinstance(value, _Map) else {key.removeprefix(KEY): one for key, one in found.items()}
+                made |= {key: self._map_value(field, second, one, depth) for key, one in items.items()}
             else:
                 return values
         return made

@@ -48,13 +48,7 @@ def read_document(plain: dict[str, Any], context: Mapping[str, Any], problems: l
         top.complain("bad_value", "must hold at least one placement", "nodes")
     placements, shadowed = _read_placements(cast("list[Any]", nodes), iri, problems)
     return Document(iri, top.text("name", iri), top.text("version", "0"), entrypoints, placements, context,
-                    plain=_tidy(top.data), problems=tuple(problems), shadowed=tuple(shadowed))
-
-
-def _tidy(plain: dict[str, Any]) -> dict[str, Any]:
-    """What `Document.plain` promises even for a faulty document: `nodes` are objects, no context."""
-    nodes: list[Any] = [one for one in cast("list[Any]", plain.get("nodes", [])) if isinstance(one, dict)]
-    return {**{key: value for key, value in plain.items() if key != "@context"}, "nodes": nodes}
+                    plain={key: value for key, value in top.data.items() if key != "@context"}, problems=tuple(problems), shadowed=tuple(shadowed))
 
 
 def _read_placements(nodes: list[Any], document: str, problems: list[Finding]) -> tuple[dict[str, Placement], list[Placement]]:

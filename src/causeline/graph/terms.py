@@ -68,10 +68,10 @@ def _term_iri(term: str) -> str:
 
 def _map_term(field: str) -> dict[str, Any]:
     """A list of pairs; a plain JSON object in its place keeps its keys as predicates under KEY."""
-    inner: dict[str, Any] = {"@vocab": KEY} | {name: _plain_term(name) for name in MAPS[field]}
+    inner: dict[str, Any] = {"@version": 1.1, "@vocab": KEY} | {name: _plain_term(name) for name in MAPS[field]}
     if field in ("outputs", "entrypoints"):
         inner |= {port: {"@id": KEY + port, "@type": "@id"} for port in (*WELL_KNOWN_PORTS, "main")}
-    return {"@id": DAG + field, "@container": "@list", "@context": inner}
+    return {"@id": DAG + field, "@container": "@list", "@context": [None, inner]}
 
 
 def _plain_term(name: str) -> Any:
