@@ -25,6 +25,8 @@ KNOWS = {
 }
 # In the standard library, yet a storage engine: only an adapter may know it.
 GUARDED = frozenset({"sqlite3"})
+# Released, documented and pinned as one with the library it is the inside of.
+INSIDES = {"pydantic_core": "pydantic"}
 
 
 def imported(tree: ast.AST):
@@ -37,7 +39,8 @@ def imported(tree: ast.AST):
 
 
 def libraries(tree: ast.AST) -> set[str]:
-    return {name for name in imported(tree) if name != "causeline" and (name not in sys.stdlib_module_names or name in GUARDED)}
+    names = {INSIDES.get(name, name) for name in imported(tree)} - {"causeline"}
+    return {name for name in names if name not in sys.stdlib_module_names or name in GUARDED}
 
 
 def beyond(part: str, tree: ast.AST) -> set[str]:
