@@ -89,6 +89,14 @@ async def resolve_all(modes: Sequence[object], name: str, args: Mapping[str, Any
     return strictest([await resolve_approval(mode, name, args) for mode in modes if mode is not None])
 
 
+def approves_all(modes: Sequence[object], name: str) -> bool:
+    """Whether every call of this tool is approved whatever its arguments, so that nobody has to be asked first."""
+    inner: list[object] = []
+    for mode in modes:
+        inner.extend(_most_specific(cast(Mapping[str, Any], mode), name) if isinstance(mode, Mapping) else [mode])
+    return all(mode is None or mode == "auto" for mode in inner)
+
+
 def strictest(verdicts: Sequence[Verdict]) -> Verdict:
     """The first Deny, else the first Ask, else Approve."""
     for kind in (Deny, Ask):

@@ -1,0 +1,162 @@
+"""One way to execute a call: arguments, time, attempts, result, errors.
+
+Law: `execute` returns for every call it is given; the only thing it raises is CancelledError. What it returns is
+exact JSON, and a failure is a text that names the tool, the field or the exception.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from causeline.causal import Append
+from causeline.errors import CauselineError
+from causeline.models.messages import Json
+from causeline.tools.arguments import Prepared, prepare
+from causeline.tools.plain import NotPlain, plain, result_text, visible_text
+from causeline.tools.retry import Sleep, with_retries
+from causeline.tools.schema import shortened
+from causeline.tools.timeout import bounded
+from causeline.tools.tool import Resource, Tool, ToolContext, ToolError, ToolResult
+from causeline.tools.trim import bound
+
+MAX_ERROR = 2_000
+MAX_LISTED = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executed:
+    """What came of a call. `result` is exact JSON, an error text where not `ok`.
+
+    `arguments` are what the tool was given (None if it did not run), `raw` the model's text where it did not parse,
+    `error` what was raised. `context_patch`, `resources` and `verification` are what the tool reported.
+    """
+
+    ok: bool
+    result: Any
+    arguments: Json | None = None
+    raw: str | None = None
+    attempts: int = 0
+    error: BaseException | None = None
+    context_patch: Json | None = None
+    resources: Sequence[Resource] = ()
+    verification: Json | None = None
+
+    @property
+    def text(self) -> str:
+        """The result as a model reads it."""
+        return result_text(self.result)
+
+    def evidence(self, result: Append, tool: str) -> list[Append]:
+        """The nodes that follow `result`, the call's tool_result: a verification, then resources, each with it as parent."""
+        appends: list[Append] = []
+        if self.verification is not None:
+            appends.append(Append("verification", {"tool": tool, **self.verification}, parents=(result,)))
+        appends.extend(Append("resource", each.to_payload(), parents=(result,), resource_key=each.key) for each in self.resources)
+        return appends
+
+
+async def execute(tool: Tool | None, arguments: Json | str, context: ToolContext, *, known: Iterable[str] = (), name: str = "",
+                  sleep: Sleep = asyncio.sleep) -> Executed:
+    """Run `tool` on what a model wrote. With no such tool, `known` and `name` make the error text.
+
+    Timeout and retries are the context's where it has them, else the tool's.
+    """
+    if tool is None:
+        return unknown_tool(name, known)
+    prepared = prepare(tool, arguments)
+    if prepared.arguments is None:
+        return Executed(ok=False, result=_refusal(tool, prepared), raw=prepared.raw)
+    given = prepared.arguments
+    timeout = tool.timeout if context.timeout is None else context.timeout
+    retries = tool.retries if context.retries is None else context.retries
+    made = 0
+
+    async def attempt(number: int) -> Any:
+        nonlocal made
+        made = number
+        deadline = None if timeout is None else time.monotonic() + timeout
+        own = replace(context, attempt=context.attempt + number - 1, deadline=_earlier(deadline, context.deadline))
+        return await bounded(_contained(tool, given, own), timeout)
+
+    try:
+        executed = _executed(await with_retries(attempt, retries, sleep=sleep))
+    except NotPlain as error:
+        executed = Executed(ok=False, result=f"{tool.name} ran, but what it returned cannot be used: {error}", error=error)
+    except Exception as error:  # noqa: BLE001 - whatever a tool raises is a result for the model
+        executed = Executed(ok=False, result=error_text(tool.name, error), error=error)
+    return replace(executed, arguments=given, raw=prepared.raw, attempts=made)
+
+
+def argument_fault(tool: Tool, arguments: Json | str) -> str | None:
+    """The error text these arguments would get, or None if the tool would run on them."""
+    prepared = prepare(tool, arguments)
+    return _refusal(tool, prepared) if prepared.arguments is None else None
+
+
+def unknown_tool(name: str, known: Iterable[str]) -> Executed:
+    """The result of a call of a tool that is not there; lists those that are."""
+    names = sorted(known)
+    listed = ", ".join(names[:MAX_LISTED]) + (f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else "")
+    return Executed(ok=False, result=f"There is no tool {_named(name)}. Available tools: {listed or 'none'}.")
+
+
+def error_text(name: str, error: BaseException) -> str:
+    """What the model is told of an exception: its type and message, at most about 2,000 characters."""
+    said = str(error)
+    if isinstance(error, ToolError):
+        text = said
+    elif isinstance(error, CauselineError):
+        text = f"Error calling {name}: {said}"
+    else:
+        text = f"Error calling {name}: {type(error).__name__}" + (f": {said}" if said else "")
+    return shortened(visible_text(text), MAX_ERROR)
+
+
+class _Crashed(RuntimeError):
+    """A tool raised something that is no Exception, such as SystemExit; it must not take the process along."""
+
+
+async def _contained(tool: Tool, arguments: Json, context: ToolContext) -> Any:
+    try:
+        return await tool.body.run(arguments, context)
+    except (Exception, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise _Crashed(f"{type(error).__name__}: {error}") from error
+
+
+def _executed(value: Any) -> Executed:
+    if not isinstance(value, ToolResult):
+        return Executed(ok=True, result=_kept(value))
+    return Executed(
+        ok=value.ok,
+        result=_kept(value.value),
+        context_patch=_plain_object(value.context_patch),
+        resources=tuple(replace(each, value=plain(each.value)) for each in value.resources),
+        verification=_plain_object(value.verification),
+    )
+
+
+def _kept(value: Any) -> Any:
+    result = plain(value)
+    cut = bound(result_text(result))
+    return result if cut is None else cut
+
+
+def _plain_object(value: Mapping[str, Any] | None) -> Json | None:
+    return None if value is None else plain(dict(value))
+
+
+def _refusal(tool: Tool, prepared: Prepared) -> str:
+    faults = "; ".join(prepared.findings)
+    return f"Invalid arguments for {tool.name}: {faults}. The tool did not run; call it again with arguments that fit."
+
+
+def _earlier(one: float | None, other: float | None) -> float | None:
+    return other if one is None else one if other is None else min(one, other)
+
+
+def _named(name: str) -> str:
+    return repr(shortened(visible_text(name), 100))

@@ -1,0 +1,169 @@
+"""A named set of tools: what an agent may call.
+
+Law: one set for everybody. What the model is told, what runs, and what an error lists come from the same
+Toolbox, and a name that is not in it is a fault, never ignored.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Any, cast
+
+from causeline.errors import CauselineError, Invalid
+from causeline.models.messages import Json, ToolSpec
+from causeline.tools.function import as_tool
+from causeline.tools.skills import Skill, skill_text
+from causeline.tools.tool import InvalidTool, Tool, ToolContext, ToolError, schema_tool
+
+ToolLike = Tool | Callable[..., Any] | Iterable["ToolLike"]
+"""A tool, a function to make one from, or several of them."""
+
+
+class ToolClash(Invalid):
+    """Two tools have the same name."""
+
+    code = "tool_clash"
+
+
+class UnknownTools(Invalid):
+    """Tools were named that are not there."""
+
+    code = "unknown_tool"
+
+
+class Toolbox:
+    """Tools by name, in the order given.
+
+    `use` chooses among them: None, "*" and "all" mean all, an empty list none. `skills` narrow the choice by their `allowed-tools`
+    (each skill's list; all lists together) and `disallowed-tools`. Schemas are compiled here.
+    Raises InvalidTool, ToolClash or UnknownTools, each with every fault.
+    """
+
+    def __init__(self, tools: Iterable[ToolLike] = (), *, use: "str | Sequence[str] | None" = None, skills: Sequence[Skill] = ()) -> None:
+        self.skills = tuple(skills)
+        self._tools = _narrowed(_chosen(_named(_flat(tools)), use), self.skills)
+        self._specs: tuple[ToolSpec, ...] | None = None
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    def get(self, name: str) -> Tool | None:
+        return self._tools.get(name)
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._tools)
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools as a model sees them."""
+        if self._specs is None:
+            self._specs = tuple(each.spec() for each in self)
+        return self._specs
+
+    def skill_text(self) -> str:
+        """What the skills add to the system prompt."""
+        return skill_text(self.skills)
+
+    def with_tools(self, tools: Iterable[ToolLike]) -> "Toolbox":
+        """These tools and more, which the skills do not narrow. Raises ToolClash."""
+        more = Toolbox([*self, *tools])
+        more.skills = self.skills
+        return more
+
+    def with_client(self, definitions: Iterable[Mapping[str, Any]]) -> "Toolbox":
+        """These tools and the ones a client brings with a run. Raises InvalidTool, or ToolClash if one has the name of a tool here."""
+        return self.with_tools(client_tools(definitions))
+
+
+def _named(tools: Iterable[Tool]) -> dict[str, Tool]:
+    named: dict[str, Tool] = {}
+    clashes: list[str] = []
+    faults: list[str] = []
+    for each in tools:
+        if named.setdefault(each.name, each) is not each:
+            clashes.append(each.name)
+        try:
+            each.body.schema.compile()
+        except Invalid as error:
+            faults.append(error.message if isinstance(error, InvalidTool) else f"Tool {each.name!r}: {error.message}")
+    if clashes:
+        raise ToolClash(f"Two tools are named {', '.join(clashes)}; rename one with `name=`.", findings=clashes)
+    if faults:
+        raise InvalidTool(" ".join(faults), findings=faults)
+    return named
+
+
+def _chosen(tools: dict[str, Tool], use: "str | Sequence[str] | None") -> dict[str, Tool]:
+    if use is None or use in ("*", "all"):
+        return tools
+    wanted = [use] if isinstance(use, str) else list(use)
+    lines = [f"{name}: {hint(name, tools)}" for name in wanted if name not in tools]
+    if lines:
+        raise UnknownTools(f"use_tools names what is not there: {'; '.join(lines)}.", findings=lines)
+    return {name: each for name, each in tools.items() if name in wanted}
+
+
+def _narrowed(tools: dict[str, Tool], skills: Sequence[Skill]) -> dict[str, Tool]:
+    """Without the tools that a skill's list leaves out. A name in such a list may be of a tool this agent does not have."""
+    allowed = [skill.allowed_tools for skill in skills if skill.allowed_tools is not None]
+    banned = [pattern for skill in skills for pattern in skill.disallowed_tools]
+    return {name: each for name, each in tools.items() if all(_fits(name, patterns) for patterns in allowed) and not _fits(name, banned)}
+
+
+def hint(name: str, names: Iterable[str]) -> str:
+    """What to do about a tool name that is not among `names`."""
+    there = list(names)
+    close = get_close_matches(name, there, n=1)
+    return f"no such tool; did you mean {close[0]}?" if close else f"no such tool; there are {', '.join(there) or 'none'}"
+
+
+def client_tools(definitions: Iterable[Mapping[str, Any]]) -> tuple[Tool, ...]:
+    """Tools from a client's definitions `{name, description?, parameters?}`; only the client can run them.
+
+    Raises InvalidTool with every fault.
+    """
+    tools: list[Tool] = []
+    lines: list[str] = []
+    for index, each in enumerate(definitions):
+        try:
+            tools.append(_client_tool(each))
+            tools[-1].body.schema.compile()
+        except CauselineError as error:
+            lines.append(f"tools[{index}]: {error.message}")
+    if lines:
+        raise InvalidTool(f"The run's tools are not usable: {'; '.join(lines)}", findings=lines)
+    return tuple(tools)
+
+
+async def _elsewhere(_arguments: Json, _context: ToolContext) -> None:
+    raise ToolError("This tool runs at the client.")
+
+
+def _client_tool(definition: object) -> Tool:
+    if not isinstance(definition, Mapping):
+        raise InvalidTool("expected an object with name, description and parameters")
+    given = cast(Mapping[str, Any], definition)
+    unknown = set(given) - {"name", "description", "parameters"}
+    if unknown:
+        raise InvalidTool(f"unknown field {', '.join(sorted(map(str, unknown)))}; a definition has name, description and parameters")
+    parameters = given.get("parameters")
+    description = given.get("description")
+    return schema_tool(given.get("name", ""), "" if description is None else description, {} if parameters is None else parameters,
+                       _elsewhere, client=True)
+
+
+def _flat(things: Iterable[ToolLike]) -> Iterator[Tool]:
+    for thing in things:
+        if isinstance(thing, list | tuple | Toolbox):
+            yield from _flat(cast(Iterable[ToolLike], thing))
+        else:
+            yield as_tool(thing)
+
+
+def _fits(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
