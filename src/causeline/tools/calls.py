@@ -20,7 +20,7 @@ MOVES: Mapping[CallState, frozenset[CallState]] = {
     "pending": frozenset({"awaiting", "started", "succeeded", "failed", "denied", "superseded"}),
     "awaiting": frozenset({"started", "succeeded", "failed", "denied", "superseded"}),
     "started": frozenset({"succeeded", "failed", "unknown"}),
-    "unknown": frozenset({"started", "succeeded", "failed", "superseded"}),
+    "unknown": frozenset({"started", "succeeded", "failed", "unknown", "superseded"}),
     "succeeded": frozenset(),
     "failed": frozenset(),
     "denied": frozenset(),
@@ -73,3 +73,8 @@ class Ledger(Protocol):
 def arguments_hash(arguments: Any) -> str:
     """64 hex of SHA-256 over the canonical form: what an approval is bound to."""
     return hashlib.sha256(canonical(arguments)).hexdigest()
+
+
+def derive(prefix: str, *parts: str | int | list[str | int]) -> str:
+    """An id made inside a run: `prefix` and 24 hex of SHA-256 over the parts, so that it is the same after a crash."""
+    return prefix + hashlib.sha256(canonical(list(parts))).hexdigest()[:24]

@@ -1,0 +1,1 @@
+"""ReAct as ordinary nodes and a document; the Agent's definition."""

@@ -1,0 +1,112 @@
+"""The agent: options, tools and a model, as something a runtime can run.
+
+Law: everything that can be wrong is found when the agent is built, all of it at once. Nothing of a run is kept
+here, so one agent serves any number of runs at the same time.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from importlib import resources
+from typing import Any
+
+from causeline.agent.call_model import call_model
+from causeline.agent.call_tools import call_tools
+from causeline.agent.conversation import Conversation, template_values
+from causeline.agent.entry import entrypoint, leave
+from causeline.agent.options import Options
+from causeline.agent.output import typed
+from causeline.agent.remember import DEFAULT_TYPES, REMEMBER, parameters
+from causeline.agent.template import render
+from causeline.errors import Invalid
+from causeline.graph import Document, Limits, Node, load
+from causeline.models.model import Model
+from causeline.tools.execute import argument_fault
+from causeline.tools.tool import Tool, ToolContext, schema_tool
+from causeline.tools.toolbox import Toolbox
+from causeline.tools.scope import RunScope
+
+OpenModel = Callable[[Options], Model]
+MAX_STEPS = 10_000
+_NODES: tuple[Node, ...] = (entrypoint, call_model, call_tools, leave)
+
+
+class AgentDefinition:
+    """A program for `causeline.runtime` (see `causeline.runtime.program`)."""
+
+    documents: Sequence[Document] = ()
+    nodes: Sequence[Node] = _NODES
+    fresh = True
+
+    def __init__(self, options: Options, tools: Sequence[Tool], open_model: OpenModel, *, manifest: Mapping[str, Any] | None = None) -> None:
+        self.options = options
+        self.toolbox = Toolbox([*tools, *([remember_tool(options)] if options.remember else [])], use=options.use_tools, skills=options.skill_set())
+        self._open_model = open_model
+        self._manifest = manifest
+        self._model: Model | None = None
+        self.document: Document = _react()
+        self.limits = Limits(visits=options.max_steps or MAX_STEPS)
+
+    @property
+    def name(self) -> str:
+        return self.options.name
+
+    @property
+    def model(self) -> Model:
+        """The model with its retries and fallbacks, opened once and shared by all runs."""
+        if self._model is None:
+            self._model = self._open_model(self.options)
+        return self._model
+
+    def manifest(self) -> Mapping[str, Any] | None:
+        """The definition as plain JSON; None if a part of it (a tool, a model object) is not in a file."""
+        return self._manifest
+
+    def services(self, scope: RunScope) -> Mapping[type, object]:
+        """A Conversation for one run. Raises Invalid if the run's client tools clash with the agent's own."""
+        toolbox = self.toolbox.with_client(scope.client_tools) if scope.client_tools else self.toolbox
+        system = self._system
+        if system is not None:
+            system = render(system, template_values(self.options, toolbox, scope))
+        return {Conversation: Conversation(self.options, toolbox, self.model, scope, system)}
+
+    def check_answer(self, name: str, decision: Mapping[str, Any]) -> None:
+        """Raises Invalid if edited arguments do not fit the tool."""
+        tool = self.toolbox.get(name)
+        if tool is None:
+            raise Invalid(f"the agent has no tool {name!r} any more; deny the call, or run it with the agent that asked", code="tool_gone")
+        if decision.get("decision") == "edit":
+            fault = argument_fault(tool, decision["value"])
+            if fault is not None:
+                raise Invalid(fault)
+
+    def typed_output(self, answer: Any) -> Any:
+        """The answer as the agent's output type."""
+        return typed(self.options, answer)
+
+    async def aclose(self) -> None:
+        """Give back what the model holds open."""
+        if self._model is not None:
+            await self._model.aclose()
+            self._model = None
+
+    @cached_property
+    def _system(self) -> str | None:
+        return "\n\n".join(part for part in (self.options.system, self.toolbox.skill_text()) if part) or None
+
+
+def remember_tool(options: Options) -> Tool:
+    """The built-in tool; the step that runs tools knows it by name."""
+    types = options.semantic_types()
+
+    async def kept(_arguments: Any, _context: ToolContext) -> str:
+        return "kept"
+
+    return schema_tool(REMEMBER, "Keep something worth knowing later. Call it beside your answer; it costs no extra turn.",
+                       parameters(types, dynamic=options.allow_dynamic_node_types), kept, effects=False)
+
+
+def _react() -> Document:
+    return load(resources.files("causeline.agent").joinpath("react.jsonld").read_bytes())
+
+
+__all__ = ["DEFAULT_TYPES", "AgentDefinition"]

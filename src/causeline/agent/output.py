@@ -1,0 +1,23 @@
+"""Structured answers: what the caller asked for decides whether a text is an answer."""
+
+from typing import Any
+
+from causeline.agent.options import Options
+from causeline.models.text import parse_object
+from causeline.tools.schema import first_fault
+
+
+def check_output(options: Options, text: str) -> tuple[Any, str | None]:
+    """The answer in `text` and None, or None and a sentence for the model saying what is wrong.
+
+    Without a response format the answer is the text itself. With one it is the JSON value, checked against
+    the schema where there is one.
+    """
+    schema = options.output_schema()
+    if schema is None:
+        return text, None
+    value = parse_object(text)
+    if value is None:
+        return None, "Your answer must be one JSON object and nothing else."
+    fault = first_fault(schema, value)
+    return (value, None) if fault is None else (None, f"Your answer does not fit its schema: {fault}. Answer again with one JSON object.")

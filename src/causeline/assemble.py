@@ -1,0 +1,93 @@
+"""Where names meet things: settings and strings become stores, models, tools and agents.
+
+The only module that names concrete adapters.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from causeline.adapters.models import open_model
+from causeline.adapters.stores import open_store
+from causeline.agent.definition import AgentDefinition
+from causeline.agent.manifest import Manifest, read_manifest
+from causeline.agent.options import Options
+from causeline.errors import Invalid, Misuse
+from causeline.models.emulate import in_mode
+from causeline.models.fallback import FallbackModel
+from causeline.models.model import Model
+from causeline.models.retry import RetryModel
+from causeline.policy import RetryPolicy
+from causeline.runtime.clock import SystemClock
+from causeline.runtime.handle import RunResult
+from causeline.runtime.program import Program
+from causeline.runtime.runtime import Prompt, Runtime
+from causeline.tools.function import as_tool
+from causeline.tools.tool import Tool
+
+
+class Agent(AgentDefinition):
+    """A ReAct agent: a model, a system prompt, tools, and the rules of their loop.
+
+    `model` is `"openai:NAME"`, `"local:smollm2"`, `"scripted:FILE"` or a Model. `tools` are functions marked with
+    `causeline.tool`, plain functions, or Tool records. Raises Invalid with every wrong option at once.
+    """
+
+    def __init__(self, model: str | Model, *, tools: Sequence[Tool | Callable[..., Any]] = (), **options: Any) -> None:
+        checked = Options.checked(model=model, **options)
+        super().__init__(checked, [as_tool(one) for one in tools], opened)
+
+    async def run(self, prompt: Prompt = None) -> RunResult:
+        """Run once, in memory, and say how it ended."""
+        async with open("memory://", agents=[self]) as runtime:
+            return await (await runtime.start(self, prompt)).result()
+
+    def run_sync(self, prompt: Prompt = None) -> RunResult:
+        """`run` for code that is not async. Raises Misuse inside a running event loop."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self._run_and_close(prompt))
+        raise Misuse("run_sync was called inside a running event loop; use `await agent.run(...)`")
+
+    async def _run_and_close(self, prompt: Prompt) -> RunResult:
+        try:
+            return await self.run(prompt)
+        finally:
+            await self.aclose()
+
+
+def opened(options: Options) -> Model:
+    """The model of an agent: each candidate with its retries, then the fallbacks in order, in the agent's tool mode."""
+    clock = SystemClock()
+    policy = RetryPolicy(max_attempts=options.max_retries + 1, base_delay=0.5, max_delay=60.0)
+    models: list[Model] = [RetryModel(one, policy, clock=clock) for one in _candidates(options)]
+    model = models[0] if len(models) == 1 else FallbackModel(models)
+    return in_mode(model, None if options.tool_mode == "native" else options.tool_mode)
+
+
+def _candidates(options: Options) -> list[Model]:
+    own = {"base_url": options.base_url, "api_key_env": options.api_key_env, "chat_path": options.chat_path,
+           "auth_header": options.auth_header, "auth_prefix": options.auth_prefix, "stream": options.stream}
+    found = [_candidate(options.model, own, options.base_dir)]
+    for fallback in options.fallbacks:
+        if isinstance(fallback, Mapping):
+            found.append(_candidate(fallback["model"], {**own, **{key: fallback.get(key) for key in ("base_url", "api_key_env")}}, options.base_dir))
+        else:
+            found.append(_candidate(fallback, {**own, "base_url": None, "api_key_env": None}, options.base_dir))
+    return found
+
+
+def _candidate(model: str | Model, own: Mapping[str, Any], base: Path | None) -> Model:
+    return open_model(model, base=base, **{key: value for key, value in own.items() if value is not None}) if isinstance(model, str) else model
+
+
+def open(url: str = "memory://", *, owner: str = "default", agents: Sequence[Program] = ()) -> Runtime:  # noqa: A001  (the contract's name)
+    """A runtime over the store at `url` (`memory://`, `sqlite:///path`, `postgresql://...`), to be used as `async with`."""
+    return Runtime(open_store(url), owner=owner, programs=agents, build=agent_of)
+
+
+def load_agent(path: str | Path, **overrides: Any) -> Agent:
+    """The agent of a manifest file (`agent.toml`, `.json`, `.hcl`). Raises Invalid with every finding, by line."""
+    return _from_manifest(read_manifest(Path(path)), overrides)

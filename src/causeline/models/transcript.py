@@ -1,0 +1,154 @@
+"""The message history, folded from the causal log one node at a time.
+
+Law: adding a node costs the same however long the log is, and what a model is shown is always well paired:
+each call of a reply is answered by exactly one tool message before anything else is said. A call that was
+never answered gets a stand-in in `view` only; `messages` stays what the log says.
+"""
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+from causeline.causal import CausalNode, canonical
+from causeline.models.messages import Content, Message, ToolCall
+
+NOT_EXECUTED = "Not executed: the conversation went on before this call had a result."
+Shorten = Callable[[str, str, str], str]
+"""(tool name, text, node id) -> the text a model is shown."""
+
+
+class Transcript:
+    """History so far.
+
+    `messages`  what was said, oldest first, for people.
+    `view`      the same for a model: well paired, long results cut, unanswered calls filled in.
+    `open`      call id -> (tool_call node id, name, arguments) of the latest reply's calls without a result, in call order.
+    `round`     model replies in the current user turn; `tool_rounds` those that asked for tools.
+    `turn`      goals so far. `goal` is the node id of the latest one.
+    `call_ids`  every call id used so far.
+    `answered`  whether the latest thing in the turn is an answer.
+    `faults`    (code, how often in a row) of replies that could not be used.
+    """
+
+    __slots__ = ("_shorten", "answered", "call_ids", "faults", "goal", "messages", "open", "repeats", "round", "system", "tool_rounds", "turn", "view")
+
+    def __init__(self, shorten: Shorten | None = None) -> None:
+        self._shorten = shorten
+        self.messages: list[Message] = []
+        self.view: list[Message] = []
+        self.open: dict[str, tuple[str, str, Any]] = {}
+        self.call_ids: set[str] = set()
+        self.repeats: tuple[bytes, int] = (b"", 0)
+        self.round = 0
+        self.tool_rounds = 0
+        self.turn = 0
+        self.answered = False
+        self.faults: tuple[str, int] = ("", 0)
+        self.goal: str | None = None
+        self.system: str | None = None
+
+    def add(self, node: CausalNode, message_id: str = "") -> Message | None:
+        """Fold one node in; return the message it became, if any."""
+        match node.kind:
+            case "goal":
+                return self._goal(node, message_id)
+            case "inference":
+                return self._inference(node, message_id)
+            case "tool_call":
+                self._tool_call(node)
+            case "tool_result":
+                return self._tool_result(node, message_id)
+            case "protocol_error":
+                self._protocol_error(node)
+            case "answer":
+                self.answered = True
+            case "system":
+                self.system = node.payload if isinstance(node.payload, str) else None
+            case _:
+                pass
+        return None
+
+    def last_role(self) -> str | None:
+        """Role of the last message said."""
+        return self.messages[-1].role if self.messages else None
+
+    def _say(self, message: Message) -> Message:
+        self.messages.append(message)
+        self.view.append(message)
+        return message
+
+    def _goal(self, node: CausalNode, message_id: str) -> Message:
+        for call_id in self.open:
+            self.view.append(Message("tool", NOT_EXECUTED, tool_call_id=call_id, is_error=True))
+        self.open.clear()
+        self.turn += 1
+        self.round = self.tool_rounds = 0
+        self.repeats = (b"", 0)
+        self.faults = ("", 0)
+        self.answered = False
+        self.goal = node.id
+        return self._say(Message("user", goal_content(node.payload), id=message_id))
+
+    def _inference(self, node: CausalNode, message_id: str) -> Message | None:
+        self.round += 1
+        self.answered = False
+        payload = node.payload
+        calls = tuple(ToolCall(c["id"], c["name"], c["arguments"]) for c in payload["calls"])
+        self.open.clear()
+        if calls:
+            self.tool_rounds += 1
+            self.faults = ("", 0)
+            self.open = {c.id: ("", c.name, c.arguments) for c in calls}
+            self.call_ids.update(self.open)
+        if not calls and not payload["text"].strip():
+            return None
+        return self._say(Message("assistant", payload["text"], calls, id=message_id))
+
+    def _tool_call(self, node: CausalNode) -> None:
+        call_id = node.payload["call_id"]
+        if call_id in self.open:
+            self.open[call_id] = (node.id, node.payload["name"], node.payload["args"])
+
+    def _tool_result(self, node: CausalNode, message_id: str) -> Message | None:
+        payload = node.payload
+        opened = self.open.pop(payload["call_id"], None)
+        text = result_text(payload["result"])
+        message = Message("tool", text, tool_call_id=payload["call_id"], is_error=not payload["ok"], id=message_id)
+        self.messages.append(message)
+        if opened is None:
+            return message
+        shown = self._shorten(payload["tool"], text, node.id) if self._shorten else text
+        self.view.append(message if shown is text else Message("tool", shown, tool_call_id=message.tool_call_id, is_error=message.is_error))
+        self._count_repeat(payload["tool"], opened[2], payload["result"])
+        return message
+
+    def _count_repeat(self, tool: str, arguments: Any, result: Any) -> None:
+        self.repeats = repeated(self.repeats, tool, arguments, result)
+
+    def _protocol_error(self, node: CausalNode) -> None:
+        note = node.payload.get("detail", "")
+        code = str(node.payload.get("code"))
+        self.faults = (code, self.faults[1] + 1 if self.faults[0] == code else 1)
+        if code == "repeated_call" and self.view and self.view[-1].role == "tool":
+            last = self.view[-1]
+            self.view[-1] = Message("tool", f"{last.text}\n\n[{note}]", tool_call_id=last.tool_call_id, is_error=last.is_error)
+        elif code in ("invalid_output", "unparseable_action"):
+            self.view.append(Message("user", note))
+
+
+def repeated(before: tuple[bytes, int], tool: str, arguments: Any, result: Any) -> tuple[bytes, int]:
+    """The digest of a call with its result, and how often in a row it has been seen."""
+    key = sha256(canonical([tool, arguments, result])).digest()
+    return key, before[1] + 1 if before[0] == key else 1
+
+
+def goal_content(payload: Any) -> Content:
+    """The content of a goal: its text, or its parts."""
+    if isinstance(payload, str):
+        return payload
+    return payload["text"] if "text" in payload else tuple(payload["parts"])
+
+
+def result_text(result: Any) -> str:
+    """A tool result as the model reads it: text as it is, anything else as JSON."""
+    return result if isinstance(result, str) else canonical(result).decode()

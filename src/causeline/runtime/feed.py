@@ -1,0 +1,103 @@
+"""Following a run's events from any number on, while it runs or later, from any process.
+
+Law: followers pull. A slow one falls back to reading the store and never holds up the run; each gets every
+event once, in order.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from causeline.errors import Missing
+from causeline.runtime.records import ACTIVE, Run
+from causeline.runtime.store import Store
+
+TAIL = 1024
+LAST = frozenset({"run_finished", "run_error"})
+
+
+class _Live:
+    """The newest events of a run that this process executes, and who waits for more."""
+
+    __slots__ = ("tail", "waiting")
+
+    def __init__(self) -> None:
+        self.tail: deque[Mapping[str, Any]] = deque(maxlen=TAIL)
+        self.waiting: set[asyncio.Future[None]] = set()
+
+    def wake(self) -> None:
+        waiting, self.waiting = self.waiting, set()
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    def after(self, number: int) -> Sequence[Mapping[str, Any]] | None:
+        """Events above `number`, or None if the tail does not reach back that far."""
+        if not self.tail or self.tail[0]["seq"] > number + 1:
+            return None
+        return [event for event in self.tail if event["seq"] > number] if self.tail[-1]["seq"] > number else ()
+
+
+class Feed:
+    """Events of the runs of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._live: dict[str, _Live] = {}
+
+    def begin(self, run_id: str) -> None:
+        """This process executes the run from now on."""
+        self._live[run_id] = _Live()
+
+    def end(self, run_id: str) -> None:
+        live = self._live.pop(run_id, None)
+        if live is not None:
+            live.wake()
+
+    def publish(self, run_id: str, first: int, events: Sequence[Mapping[str, Any]]) -> None:
+        """These events are durable now."""
+        live = self._live.get(run_id)
+        if live is not None:
+            live.tail.extend({**event, "seq": first + index} for index, event in enumerate(events))
+            live.wake()
+
+    async def follow(self, owner: str, run_id: str, after: int = 0) -> AsyncIterator[Mapping[str, Any]]:
+        """Events above `after` as stored, with `seq`; ends after the run's last one. Raises Missing."""
+        cursor, token = after, 0
+        while True:
+            live = self._live.get(run_id)
+            ticket = self._ticket(live)
+            batch = live.after(cursor) if live is not None else None
+            if batch is None:
+                batch = await self._store.events(owner, run_id, cursor)
+            for event in batch:
+                cursor = event["seq"]
+                yield event
+                if event["type"] in LAST:
+                    return
+            if batch:
+                continue
+            if ticket is not None:
+                await ticket
+                continue
+            if not await self._active(owner, run_id):
+                if await self._store.events(owner, run_id, cursor, 1):
+                    continue
+                return
+            token = await self._store.changed(token, 1.0)
+
+    @staticmethod
+    def _ticket(live: _Live | None) -> asyncio.Future[None] | None:
+        """Taken before reading, so that nothing published in between is missed."""
+        if live is None:
+            return None
+        ticket = asyncio.get_running_loop().create_future()
+        live.waiting.add(ticket)
+        return ticket
+
+    async def _active(self, owner: str, run_id: str) -> bool:
+        runs = await self._store.rows(Run, owner=owner, id=run_id)
+        if not runs:
+            raise Missing(f"no run {run_id}", run=run_id)
+        return runs[0].status in ACTIVE

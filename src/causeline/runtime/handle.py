@@ -1,0 +1,53 @@
+"""A run as its caller holds it: follow it, wait for it, read how it ended."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from causeline.runtime.records import Interrupt, RunStatus
+
+if TYPE_CHECKING:
+    from causeline.runtime.runtime import Runtime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """How a run ended. `answer` is text, or the JSON value where the agent has a response format; `output` is the answer
+    as the agent's output type. `interrupts` are the open questions of an interrupted run, `usage` tokens and cost."""
+
+    run_id: str
+    session: str
+    status: RunStatus
+    stop_reason: str | None
+    answer: Any = None
+    output: Any = None
+    interrupts: Sequence[Interrupt] = ()
+    pending_tool_call_ids: Sequence[str] = ()
+    usage: Mapping[str, Any] | None = None
+    head: str | None = None
+    error: Mapping[str, Any] | None = None
+
+
+class RunHandle:
+    """A started run. It goes on whether or not somebody holds this."""
+
+    def __init__(self, runtime: "Runtime", run_id: str, session: str) -> None:
+        self._runtime = runtime
+        self.id = run_id
+        self.run_id = run_id
+        self.session = session
+
+    def events(self, after: int | None = None) -> AsyncIterator[Mapping[str, Any]]:
+        """Events numbered above `after` (None: from the first), live until the run's last one, or from the store later."""
+        return self._runtime.events(self.id, after or 0)
+
+    async def result(self) -> RunResult:
+        """Wait for the end."""
+        return await self._runtime.result(self.id)
+
+    async def cancel(self) -> None:
+        """Ask the run to stop; what finished is kept."""
+        await self._runtime.cancel(self.id)
+
+    def __repr__(self) -> str:
+        return f"<run {self.id} in session {self.session}>"

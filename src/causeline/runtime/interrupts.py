@@ -1,0 +1,103 @@
+"""Interrupts: which questions a paused step opens, and which decisions fit which question.
+
+Law: a decision is bound to the interrupt, the call and the hash of its arguments; what does not fit is refused
+and the interrupt stays open.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from causeline.errors import Invalid
+from causeline.graph import Step
+from causeline.runtime.records import Checkpoint, Interrupt, InterruptKind, Run
+from causeline.tools.calls import Call, arguments_hash, derive
+
+DECISIONS: Mapping[InterruptKind, frozenset[str]] = {
+    "approval": frozenset({"approve", "deny", "edit"}),
+    "question": frozenset({"answer", "deny"}),
+    "unknown_outcome": frozenset({"retry", "record", "fail"}),
+}
+"""The decisions that fit each kind of interrupt."""
+NEEDS_VALUE = frozenset({"edit", "answer", "record"})
+
+
+class WrongDecision(Invalid):
+    """A decision does not fit its interrupt. The interrupt stays open."""
+
+    code = "invalid"
+
+
+def check_decision(interrupt: Interrupt, decision: Mapping[str, Any]) -> None:
+    """Raises WrongDecision unless `{decision, value?, reason?}` is complete and fits the kind."""
+    chosen = decision.get("decision")
+    allowed = DECISIONS[interrupt.kind]
+    if chosen not in allowed:
+        raise WrongDecision(f"{interrupt.id} is a question of kind {interrupt.kind}; it takes {', '.join(sorted(allowed))}, not {chosen!r}")
+    if chosen in NEEDS_VALUE and "value" not in decision:
+        raise WrongDecision(f"{interrupt.id}: {chosen} needs a value")
+    if chosen == "edit" and not isinstance(decision["value"], dict):
+        raise WrongDecision(f"{interrupt.id}: edit needs the new arguments as an object")
+    if "reason" in decision and decision["reason"] is not None and not isinstance(decision["reason"], str):
+        raise WrongDecision(f"{interrupt.id}: reason must be text")
+    unknown = set(decision) - {"decision", "value", "reason"}
+    if unknown:
+        raise WrongDecision(f"{interrupt.id}: unknown fields {', '.join(sorted(unknown))}")
+
+
+def interrupts_of(step: Step, checkpoint: Checkpoint, run: Run, known: Mapping[str, Interrupt], calls: Mapping[str, Call]) -> Sequence[Interrupt]:
+    """The interrupts a paused step holds open, new ones and those it was entered with, under this checkpoint."""
+    found: list[Interrupt] = []
+    for pause in step.pauses:
+        asked = pause.question
+        entries = asked["interrupts"] if isinstance(asked, dict) and "interrupts" in asked else [_plain(pause.node, asked)]
+        for entry in entries:
+            call_id = entry["tool_call_id"] or pause.key
+            earlier = next((one for one in known.values() if one.tool_call_id == call_id and one.args_hash == entry["args_hash"]
+                            and one.kind == entry["kind"]), None)
+            name = earlier.id if earlier else derive("int_", run.id, step.index, list(pause.path), call_id, entry["kind"])
+            found.append(Interrupt(id=name, session=run.session, run=run.id, checkpoint=checkpoint.id, kind=entry["kind"], tool_call_id=call_id,
+                                   name=entry["name"], args_hash=entry["args_hash"], arguments=entry["arguments"],
+                                   question=entry["question"], reason=entry.get("reason")))
+    return found
+
+
+def _plain(node: str, question: Any) -> Mapping[str, Any]:
+    """A pause of an ordinary node as a question."""
+    text = question if isinstance(question, str) else None
+    return {"kind": "question", "tool_call_id": "", "name": node, "arguments": None if text else question,
+            "args_hash": arguments_hash(question), "question": text, "reason": None}
+
+
+def approve() -> Mapping[str, Any]:
+    """Let an awaiting call run."""
+    return {"decision": "approve"}
+
+
+def deny(reason: str | None = None) -> Mapping[str, Any]:
+    """Do not let it run; the model is told, with the reason."""
+    return {"decision": "deny", "reason": reason}
+
+
+def edit(args: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Let the call run with other arguments, which are checked again."""
+    return {"decision": "edit", "value": dict(args)}
+
+
+def answer(value: Any) -> Mapping[str, Any]:
+    """Answer a question."""
+    return {"decision": "answer", "value": value}
+
+
+def retry() -> Mapping[str, Any]:
+    """Run a call of unknown outcome again."""
+    return {"decision": "retry"}
+
+
+def record(result: Any) -> Mapping[str, Any]:
+    """Take this as the result of a call of unknown outcome."""
+    return {"decision": "record", "value": result}
+
+
+def fail(reason: str | None = None) -> Mapping[str, Any]:
+    """Count a call of unknown outcome as failed."""
+    return {"decision": "fail", "reason": reason}

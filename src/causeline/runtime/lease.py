@@ -1,0 +1,123 @@
+"""Who holds a run, and whether that holder is evidently gone.
+
+Law: clocks of two machines are never compared. A holder on this host and boot is looked up; any other one is
+gone when its counter has not moved for the length of a lease on the observer's own monotonic clock.
+"""
+
+import json
+import os
+import platform
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from causeline.runtime.records import Run
+
+LEASE_SECONDS = 15.0
+BEAT_SECONDS = 5.0
+_living: set[str] = set()
+
+
+def new_holder() -> str:
+    """A name for one runtime of this process, with what is needed to see later whether it lives."""
+    pid = os.getpid()
+    holder = {"host": platform.node(), "boot": _boot(), "pid": pid, "born": _born(pid), "nonce": secrets.token_hex(8)}
+    text = json.dumps(holder, separators=(",", ":"))
+    _living.add(text)
+    return text
+
+
+def retire(holder: str) -> None:
+    """This runtime of this process is closed."""
+    _living.discard(holder)
+
+
+def evidently_gone(holder: str | None) -> bool:
+    """True when the holder lived on this host and boot and is there no more. False when it lives, or cannot be looked up."""
+    if holder is None:
+        return True
+    told = _read(holder)
+    if told is None or told.get("host") != platform.node() or told.get("boot") != _boot():
+        return False
+    pid = told.get("pid")
+    if pid == os.getpid() and told.get("born") == _born(os.getpid()):
+        return holder not in _living
+    return not isinstance(pid, int) or _born(pid) != told.get("born")
+
+
+def looked_up(holder: str | None) -> bool:
+    """Whether this process can see for itself if the holder lives: same host, same boot."""
+    told = _read(holder) if holder else None
+    return told is not None and told.get("host") == platform.node() and told.get("boot") == _boot()
+
+
+def describe(holder: str | None) -> str:
+    """The holder in words, for messages."""
+    told = _read(holder) if holder else None
+    return f"process {told.get('pid')} on {told.get('host')}" if told else "another process"
+
+
+@dataclass(slots=True)
+class _Seen:
+    epoch: int
+    beat: int
+    since: float
+
+
+class LeaseWatch:
+    """Remembers when each run's lease was last seen to move."""
+
+    def __init__(self, lease_seconds: float = LEASE_SECONDS) -> None:
+        self._lease = lease_seconds
+        self._seen: dict[str, _Seen] = {}
+
+    def expired(self, run: Run, now: float) -> bool:
+        """Whether the holder is gone, as far as this observer can tell at monotonic time `now`."""
+        if evidently_gone(run.holder):
+            return True
+        seen = self._seen.get(run.id)
+        if seen is None or (seen.epoch, seen.beat) != (run.epoch, run.beat):
+            self._seen[run.id] = _Seen(run.epoch, run.beat, now)
+            return False
+        return now - seen.since >= self._lease
+
+    def forget(self, run_id: str) -> None:
+        self._seen.pop(run_id, None)
+
+
+def _read(holder: str) -> dict[str, Any] | None:
+    try:
+        told = json.loads(holder)
+    except ValueError:
+        return None
+    return told if isinstance(told, dict) else None
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _born(pid: int) -> str:
+    """When a process began, in clock ticks since boot; "" if there is none. Guards against a pid used again."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return _alive(pid)
+    fields = stat.rpartition(")")[2].split()
+    return "" if fields[0] in ("Z", "X") else fields[19]
+
+
+def _alive(pid: int) -> str:
+    if Path("/proc/self").exists():
+        return ""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return ""
+    except PermissionError:
+        return "alive"
+    return "alive"

@@ -1,0 +1,316 @@
+"""Sessions and runs over one store: start, follow, answer, cancel, resume, fork, read back.
+
+Law: whatever was accepted is durable before the caller hears of it, and every run this process holds is either
+driven, handed back, or taken over by somebody else after its lease.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+from causeline.causal import CausalNode, verify_export
+from causeline.errors import Conflict, Invalid, Missing
+from causeline.models.messages import Message
+from causeline.policy import Clock
+from causeline.runtime import transfer
+from causeline.runtime.clock import SystemClock, iso
+from causeline.runtime.dispatch import Dispatch
+from causeline.runtime.feed import LAST, Feed
+from causeline.runtime.handle import RunHandle, RunResult
+from causeline.runtime.history import Branch
+from causeline.runtime.interrupts import check_decision
+from causeline.runtime.lease import describe
+from causeline.runtime.names import checked_name, new_name
+from causeline.runtime.program import Program
+from causeline.runtime.recall import LogRecall
+from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Interrupt, OnBusy, Run, Session
+from causeline.runtime.store import Store
+from causeline.tools.scope import Recalled, RunScope
+
+Prompt = str | Sequence[Message | Mapping[str, Any]] | None
+Build = Callable[[Mapping[str, Any]], Program]
+
+
+class Runtime:
+    """See the module. Use it as `async with`; all methods but `events` are coroutines."""
+
+    def __init__(self, store: Store, *, owner: str = "default", programs: Sequence[Program] = (), build: Build | None = None,
+                 clock: Clock | None = None) -> None:
+        self.store = store
+        self.owner = owner
+        self.clock = clock or SystemClock()
+        self.feed = Feed(store)
+        self._programs: dict[str, Program] = {one.name: one for one in programs}
+        self._build = build
+        self._dispatch = Dispatch(store, self.feed, self.clock, self._program_of, LogRecall(store))
+
+    async def __aenter__(self) -> "Runtime":
+        await self.store.open()
+        self._dispatch.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._dispatch.close()
+        await self.store.close()
+
+    # running
+
+    async def start(self, agent: Program | str, prompt: Prompt = None, *, session: str | None = None, run_id: str | None = None,
+                    at: str | None = None, context: Mapping[str, Any] | None = None, tools: Sequence[Mapping[str, Any]] = (),
+                    on_busy: OnBusy = "reject") -> RunHandle:
+        """Start a run. With a known `run_id` and the same input this is that run again.
+
+        Raises Invalid for bad ids, messages or tools, Missing for an unknown agent or checkpoint, Conflict
+        (`session_busy`, `run_conflict`).
+        """
+        program = self._named(agent)
+        if on_busy not in ("reject", "enqueue", "cancel"):
+            raise Invalid(f"on_busy is reject, enqueue or cancel, not {on_busy!r}")
+        now = self.clock.now()
+        messages = input_messages(prompt)
+        if run_id is not None and session is None:
+            session = next((one.session for one in await self.store.rows(Run, owner=self.owner, id=checked_name("run id", run_id))), None)
+        run = Run(
+            id=checked_name("run id", run_id) if run_id is not None else new_name("run_", now),
+            session=checked_name("session id", session) if session is not None else new_name("ses_", now),
+            owner=self.owner, status="running", agent=program.name, created_at=iso(now), started_at=iso(now),
+            input=[one.to_json() for one in messages], manifest=program.manifest(), at=at, context=dict(context) if context else None,
+            tools=[dict(one) for one in tools], holder=self._dispatch.holder,
+        )
+        program.services(RunScope(run_id=run.id, session_id=run.session, owner=run.owner, started_at=iso(now), client_tools=run.tools))
+        await self._check_results(run, messages)
+        return await self._admit(run, on_busy)
+
+    async def answer(self, run_id: str, decisions: Mapping[str, Mapping[str, Any]], *, agent: Program | str | None = None,
+                     on_busy: OnBusy = "reject") -> RunHandle:
+        """Answer interrupts of a run's chain, some or all; a new run enters the paused step.
+
+        Raises Missing for an unknown interrupt, Conflict (`interrupt_closed`) for one answered or superseded, Invalid for a
+        decision that does not fit (the interrupt stays open).
+        """
+        if not decisions:
+            raise Invalid("no decisions given; name at least one open interrupt")
+        asked = [await self._interrupt(name) for name in decisions]
+        before = await self._row(asked[0].run)
+        if before.session != (await self._row(run_id)).session or any(one.checkpoint != asked[0].checkpoint for one in asked):
+            raise Missing(f"these interrupts are not of run {run_id}", run=run_id)
+        program = self._named(agent) if agent is not None else self._program_of(before)
+        for interrupt in asked:
+            decision = decisions[interrupt.id]
+            check_decision(interrupt, decision)
+            program.check_answer(interrupt.name, decision)
+        await self._ended(before.id)
+        now = self.clock.now()
+        run = Run(id=new_name("run_", now), session=before.session, owner=self.owner, status="running", agent=program.name,
+                  created_at=iso(now), started_at=iso(now), manifest=program.manifest() or before.manifest, at=asked[0].checkpoint,
+                  parent_run=before.id, answers={name: dict(one) for name, one in decisions.items()}, tools=before.tools,
+                  holder=self._dispatch.holder)
+        self._programs.setdefault(program.name, program)
+        return await self._admit(run, on_busy)
+
+    async def resume(self, run_id: str, *, agent: Program | str | None = None) -> RunHandle:
+        """Go on with a run whose process is gone. An ended run is returned as it is; a live one raises Conflict."""
+        run = await self._row(run_id)
+        if agent is not None:
+            program = self._named(agent)
+            self._programs[run.agent] = program
+        if run.status not in ACTIVE or self._dispatch.drives(run_id):
+            return RunHandle(self, run.id, run.session)
+        self._program_of(run)
+        if run.status == "running" and not await self._dispatch.gone(run):
+            raise Conflict(f"run {run_id} is held by {describe(run.holder)}, which is alive", code="run_held", run=run_id)
+        if not await self._dispatch.claim(await self._row(run_id)):
+            raise Conflict(f"run {run_id} was taken by somebody else just now", code="run_held", run=run_id)
+        return RunHandle(self, run.id, run.session)
+
+    async def cancel(self, run_id: str) -> None:
+        """Ask a run to stop. Waits for its end where this process drives it. Raises Missing."""
+        run = await self.store.cancel(self.owner, run_id, iso(self.clock.now()))
+        if run.status == "running":
+            await self._dispatch.cancel(run_id)
+
+    def events(self, run_id: str, after: int = 0) -> AsyncIterator[Mapping[str, Any]]:
+        """The run's events above `after`; each has `type, run_id, session_id, seq, ts`."""
+        return self._events(run_id, after)
+
+    async def result(self, run_id: str) -> RunResult:
+        """Wait for a run's end and say how it ended."""
+        await self._ended(run_id)
+        run = await self._row(run_id)
+        interrupts: Sequence[Interrupt] = ()
+        if run.status == "interrupted":
+            interrupts = await self.store.rows(Interrupt, owner=self.owner, run=run_id, status=("open",))
+        program = self._programs.get(run.agent)
+        typed = getattr(program, "typed_output", None)
+        output = typed(run.answer) if typed is not None and run.status == "succeeded" else run.answer
+        return RunResult(run_id=run.id, session=run.session, status=run.status, stop_reason=run.stop_reason, answer=run.answer, output=output,
+                         interrupts=interrupts, pending_tool_call_ids=run.pending_tool_call_ids, usage=run.usage, head=run.head, error=run.error)
+
+    # reading
+
+    async def sessions(self) -> Sequence[Session]:
+        return await self.store.rows(Session, owner=self.owner)
+
+    async def runs(self, session: str | None = None) -> Sequence[Run]:
+        return await self.store.rows(Run, owner=self.owner, session=session)
+
+    async def run(self, run_id: str) -> Run:
+        """The run's row. Raises Missing."""
+        return await self._row(run_id)
+
+    async def branch(self, session: str, at: str | None = None) -> Branch:
+        """Log, channels and messages at a checkpoint (None: the session's head). Raises Missing."""
+        head = at if at is not None else (await self._session(session)).head
+        return Branch.read(await self.store.branch(self.owner, session, head))
+
+    async def messages(self, session: str, at: str | None = None) -> Sequence[Message]:
+        """What was said, oldest first."""
+        return (await self.branch(session, at)).messages()
+
+    async def checkpoints(self, session: str, run: str | None = None) -> Sequence[Checkpoint]:
+        await self._session(session)
+        return await self.store.rows(Checkpoint, owner=self.owner, session=session, run=run)
+
+    async def calls(self, run_id: str) -> Sequence[CallRow]:
+        await self._row(run_id)
+        return await self.store.rows(CallRow, owner=self.owner, run=run_id)
+
+    async def why(self, node_id: str, session: str | None = None) -> Sequence[CausalNode]:
+        """The inference that led to a node and what it had read, in log order. Raises Missing."""
+        found = [place for place, _ in await self.store.node(self.owner, node_id) if session is None or place == session]
+        if not found:
+            raise Missing(f"no node {node_id!r}", node=node_id)
+        for checkpoint in await self.store.rows(Checkpoint, owner=self.owner, session=found[0]):
+            if node_id in checkpoint.appended:
+                return (await self.branch(found[0], checkpoint.id)).state.why(node_id)
+        raise Missing(f"no checkpoint has the node {node_id!r}", node=node_id)
+
+    async def recall(self, session: str | None = None, query: str = "", *, k: int = 5, max_tokens: int = 1000) -> Recalled:
+        """What earlier runs have to say, of one session or of all, cited and bounded."""
+        if session is not None:
+            await self._session(session)
+        return await LogRecall(self.store).tell(self.owner, await self.runs(session), query, most=k, max_tokens=max_tokens)
+
+    async def export(self, session: str, at: str | None = None, all: bool = False) -> bytes:  # noqa: A002  (the command's word)
+        """The session's head branch, the branch of `at`, or every branch, as one file that proves itself."""
+        row = await self._session(session)
+        head = at if at is not None else row.head
+        links = list(await self.store.branch(self.owner, session, head))
+        if all:
+            held = {link.checkpoint.id for link in links}
+            checkpoints = await self.store.rows(Checkpoint, owner=self.owner, session=session)
+            parents = {one.parent for one in checkpoints}
+            for tip in checkpoints:
+                if tip.id not in parents and tip.id not in held:
+                    fresh = [link for link in await self.store.branch(self.owner, session, tip.id) if link.checkpoint.id not in held]
+                    held.update(link.checkpoint.id for link in fresh)
+                    links.extend(fresh)
+        runs = await self.store.rows(Run, owner=self.owner, session=session)
+        return transfer.export(row, head, links, runs, await self.store.rows(CallRow, owner=self.owner, session=session))
+
+    async def import_(self, data: bytes, *, head: str | None = None) -> str:
+        """Take in an exported session after verifying all of it; return its id. Raises VerifyError, Conflict if it is here."""
+        bundle = verify_export(data, head)
+        await self.store.load(*transfer.rows_of(bundle, self.owner, iso(self.clock.now())))
+        return bundle.session
+
+    async def delete(self, session: str) -> None:
+        """Remove a session and all that belongs to it. Raises Missing, Conflict while a run is active."""
+        await self.store.delete(self.owner, session)
+
+    # inside
+
+    async def _admit(self, run: Run, on_busy: OnBusy) -> RunHandle:
+        await self._dispatch.rescue(self.owner, run.session)
+        started = await self.store.start(run, on_busy)
+        self._dispatch.accept(started.run, known=started.known)
+        if on_busy == "cancel" and not started.known:
+            for other in await self.store.rows(Run, owner=self.owner, session=run.session, status=("running",)):
+                if other.cancel_requested:
+                    self._dispatch.stop(other.id)
+        return RunHandle(self, started.run.id, started.run.session)
+
+    async def _check_results(self, run: Run, messages: Sequence[Message]) -> None:
+        given = [one.tool_call_id for one in messages if one.role == "tool"]
+        if not given:
+            return
+        known = await self.store.rows(Run, owner=self.owner, id=run.id)
+        if known:
+            return
+        sessions = await self.store.rows(Session, owner=self.owner, id=run.session)
+        base = run.at or (sessions[0].head if sessions else None)
+        branch = Branch.read(await self.store.branch(self.owner, run.session, base)) if sessions else None
+        open_calls = branch.transcript.open if branch else {}
+        client = {row.call.call_id for row in await self.store.rows(CallRow, owner=self.owner, session=run.session) if row.call.client} \
+            if sessions else set[str]()
+        findings = [f"{name}: no open call of the client has this id" for name in given if name not in open_calls or name not in client]
+        if len(set(given)) != len(given):
+            findings.append("the same call is answered twice")
+        if findings:
+            raise Invalid("; ".join(findings), findings=findings)
+
+    async def _events(self, run_id: str, after: int) -> AsyncIterator[Mapping[str, Any]]:
+        run = await self._row(run_id)
+        async for event in self.feed.follow(self.owner, run_id, after):
+            told = {"run_id": run_id, "session_id": run.session, **event}
+            if event["type"] == "messages_snapshot":
+                told["messages"] = [one.to_json() for one in await self.messages(run.session, (await self._row(run_id)).head)]
+            yield told
+
+    async def _ended(self, run_id: str) -> None:
+        if await self._dispatch.wait(run_id):
+            return
+        async for event in self.feed.follow(self.owner, run_id, 0):
+            if event["type"] in LAST:
+                return
+
+    async def _row(self, run_id: str) -> Run:
+        rows = await self.store.rows(Run, owner=self.owner, id=run_id)
+        if not rows:
+            raise Missing(f"no run {run_id!r}; `causeline runs` lists them", run=run_id)
+        return rows[0]
+
+    async def _session(self, session: str) -> Session:
+        rows = await self.store.rows(Session, owner=self.owner, id=session)
+        if not rows:
+            raise Missing(f"no session {session!r}; `causeline sessions` lists them", session=session)
+        return rows[0]
+
+    async def _interrupt(self, name: str) -> Interrupt:
+        rows = await self.store.rows(Interrupt, owner=self.owner, id=name)
+        if not rows:
+            raise Missing(f"no interrupt {name!r}", interrupt=name)
+        if rows[0].state != "open":
+            raise Conflict(f"interrupt {name} was {rows[0].state} already", code="interrupt_closed", interrupt=name)
+        return rows[0]
+
+    def _named(self, agent: Program | str) -> Program:
+        if not isinstance(agent, str):
+            self._programs[agent.name] = agent
+            return agent
+        if agent not in self._programs:
+            raise Missing(f"no agent {agent!r}; known: {', '.join(sorted(self._programs)) or 'none'}", agent=agent)
+        return self._programs[agent]
+
+    def _program_of(self, run: Run) -> Program:
+        """The program of a stored run: the one of that name, else built from what the run has stored."""
+        program = self._programs.get(run.agent)
+        if program is None and run.manifest is not None and self._build is not None:
+            program = self._programs[run.agent] = self._build(run.manifest)
+        if program is None:
+            raise Missing(f"run {run.id} is of agent {run.agent!r}, whose tools are not in files; give the agent", run=run.id, agent=run.agent)
+        return program
+
+
+def input_messages(prompt: Prompt) -> Sequence[Message]:
+    """A caller's input as messages of role user or tool. Raises Invalid for any other role."""
+    if prompt is None:
+        return ()
+    if isinstance(prompt, str):
+        return (Message("user", prompt),)
+    messages = [one if isinstance(one, Message) else Message.from_json(one) for one in prompt]
+    for index, message in enumerate(messages):
+        if message.role not in ("user", "tool"):
+            raise Invalid(f"messages[{index}]: role {message.role} is not an input; send user messages, or tool results of your own tools",
+                          findings=[f"messages[{index}].role"])
+    return messages
+

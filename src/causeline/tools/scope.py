@@ -1,0 +1,52 @@
+"""What a step may know about the run it belongs to.
+
+The runtime fills it in, nodes read it; neither side imports the other. Law: everything here is fixed when
+the run starts and stored with it, except `facts`, which are never hashed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from causeline.models.messages import Message
+from causeline.tools.calls import derive
+
+
+@dataclass(slots=True, kw_only=True)
+class RunScope:
+    """One run as its nodes see it.
+
+    `input` are the caller's messages, which the entry step turns into goals and results. `client_tools` are
+    definitions `{name, description, parameters}` only the client can execute. `answers` maps call ids to
+    decisions `{decision, value?, reason?}`. `facts` belong to the step under way: the recorder takes them
+    with the step's commit and leaves an empty dict.
+    """
+
+    run_id: str
+    session_id: str
+    owner: str
+    started_at: str
+    input: Sequence[Message] = ()
+    client_tools: Sequence[Mapping[str, Any]] = ()
+    context: Mapping[str, Any] | None = None
+    answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+def message_id(run: str, step: int, index: int, attempt: int = 0) -> str:
+    """The id of the message number `index` of a step. A retried reply has an `attempt` and thereby another id."""
+    return derive("msg_", run, step, index, attempt) if attempt else derive("msg_", run, step, index)
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """Text of earlier runs, untrusted, and where each piece is from: `{run, step, node}`."""
+
+    text: str
+    citations: Sequence[Mapping[str, Any]] = ()
+
+
+class Recall(Protocol):
+    """Finds what earlier runs have to say. `wanted` is the agent's `recall` option, `query` the user's words."""
+
+    async def recall(self, scope: RunScope, wanted: Mapping[str, Any], query: str) -> Recalled: ...
