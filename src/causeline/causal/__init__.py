@@ -8,6 +8,8 @@ from causeline.causal.export import build_export
 from causeline.causal.identity import KINDS, Kind, identity
 from causeline.causal.limits import Limits, VerifyError
 from causeline.causal.node import CausalNode
+from causeline.causal.projection import View, ViewTooLarge, project
+from causeline.causal.selection import Rank
 from causeline.causal.state import AgentState, IdentityCollision, UnknownNode, UnknownParent
 from causeline.causal.verify import stored_node
 
@@ -22,14 +24,18 @@ __all__ = [
     "InvalidValue",
     "Kind",
     "Limits",
+    "Rank",
     "UnknownNode",
     "UnknownParent",
     "VerifyError",
+    "View",
+    "ViewTooLarge",
     "apply",
     "build_export",
     "canonical",
     "checkpoint_id",
     "identity",
+    "project",
     "stored_node",
     "verify",
     "verify_export",

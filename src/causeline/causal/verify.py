@@ -73,7 +73,8 @@ def read_node(row: object, index: int, limits: Limits, *, sequence: bool = True)
     except InvalidValue as fault:
         raise VerifyError(name, index, _in_json_words(fault)) from None
     return stored_node(
-        id=name, kind=node["kind"], parents=parents, payload_bytes=payload_bytes, created_at=node["createdAt"], resource_key=key, index=index
+        id=name, kind=node["kind"], parents=parents, payload_bytes=payload_bytes, created_at=node["createdAt"], resource_key=key,
+        index=index,
     )
 
 
