@@ -31,7 +31,7 @@ def _arrivals(scope: Scope, number: int) -> dict[str, None]:
     """IRIs that lead straight to this gather, in declared order."""
     ways = scope.ways
     gather = ways.ids[number]
-    found = {ways.ids[one]: None for one, routes in enumerate(ways.routes) if number in routes.values()}
+    found = dict.fromkeys(ways.ids[one] for one in ways.inbound.get(number, ()))
     return found | {entrypoint_iri(scope.document.id, label): None for label, iri in scope.document.entrypoints.items() if iri == gather}
 
 
@@ -49,7 +49,7 @@ def _source_findings(scope: Scope, number: int, gather: Gather, reached: set[str
         else:
             yield Finding("unknown_source", gather.id, f"waits for {source}, which is neither a placement nor an entrypoint here", path)
     unnamed = [source for source in arrivals if source not in gather.sources and (source in reached or source not in scope.ways.index)]
-    for source in unnamed[len(wrong):]:  # a misspelt source shows twice; it is one mistake
+    for source in unnamed[len(wrong) :]:  # a misspelt source shows twice; it is one mistake
         yield scope.finding("undeclared_source", gather, f"{source} leads here but is not among the sources; name it there", "sources")
 
 
@@ -61,23 +61,37 @@ def _barrier(scope: Scope, number: int, gather: Gather) -> Iterator[Finding]:
     coming = {label: _sources_met(scope, number, gather, label, passed) for label, passed in seen.items()}
     coming = {label: sources for label, sources in coming.items() if sources}
     if _matching(coming) < gather.needed:
-        yield scope.finding("unsatisfiable_barrier", gather,
-                            f"waits for {gather.needed} of its {len(gather.sources)} sources, but only {_matching(coming)} can come in one run: "
-                            f"each entrypoint brings one; use policy \"any\", fewer sources or more entrypoints", "policy")
+        yield scope.finding(
+            "unsatisfiable_barrier",
+            gather,
+            f"waits for {gather.needed} of its {len(gather.sources)} sources, but only {_matching(coming)} can come in one run: "
+            f'each entrypoint brings one; use policy "any", fewer sources or more entrypoints',
+            "policy",
+        )
         return
     leaks = [(label, end) for label in coming if (end := _completed_end(scope, seen[label]))]
     if len(coming) - len(leaks) < gather.needed:
         label, end = leaks[0]
-        yield scope.finding("barrier_bypass", gather,
-                            f"waits for {gather.needed} sources, but the branch of entrypoint {label!r} can end at {end!r} without coming here, "
-                            "and the others then wait for ever; route that way here too, or use policy \"any\"", "policy")
+        yield scope.finding(
+            "barrier_bypass",
+            gather,
+            f"waits for {gather.needed} sources, but the branch of entrypoint {label!r} can end at {end!r} without coming here, "
+            'and the others then wait for ever; route that way here too, or use policy "any"',
+            "policy",
+        )
 
 
 def _sources_met(scope: Scope, number: int, gather: Gather, label: str, passed: set[int]) -> set[str]:
     """Sources by which the branch of one entrypoint can come to the gather."""
     ways = scope.ways
-    found = {source for source in gather.sources if source in ways.index and ways.index[source] in passed
-             and ways.index[source] != number and number in ways.routes[ways.index[source]].values()}
+    found = {
+        source
+        for source in gather.sources
+        if source in ways.index
+        and ways.index[source] in passed
+        and ways.index[source] != number
+        and number in ways.routes[ways.index[source]].values()
+    }
     start = entrypoint_iri(scope.document.id, label)
     return found | ({start} if ways.entries[label] == number and start in gather.sources else set())
 
@@ -99,20 +113,22 @@ def _matching(coming: Mapping[str, set[str]]) -> int:
 
 def _augment(label: str, coming: Mapping[str, set[str]], taken: dict[str, str]) -> bool:
     """Find a free source for `label`, moving others to sources they can take instead."""
-    came_from: dict[str, str] = {}
+    reached_by: dict[str, str] = {}
     todo = [label]
     for one in todo:
-        for source in sorted(coming[one] - came_from.keys()):
-            came_from[source] = one
-            if source in taken:
-                todo.append(taken[source])
-                continue
-            while True:
-                owner = came_from[source]
-                previous = next((held for held, by in taken.items() if by == owner), None)
-                taken[source] = owner
-                if owner == label:
-                    return True
-                assert previous is not None
-                source = previous
+        for source in sorted(coming[one] - reached_by.keys()):
+            reached_by[source] = one
+            if source not in taken:
+                _move(source, reached_by, taken)
+                return True
+            todo.append(taken[source])
     return False
+
+
+def _move(free: str | None, reached_by: Mapping[str, str], taken: dict[str, str]) -> None:
+    """Give the free source to whom it was found for, the source that one held to the one before, and so on."""
+    while free is not None:
+        owner = reached_by[free]
+        held = next((source for source, by in taken.items() if by == owner), None)
+        taken[free] = owner
+        free = held

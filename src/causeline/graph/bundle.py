@@ -12,6 +12,7 @@ from causeline.graph.ways import Ways
 
 
 def bundle_findings(scope: Scope) -> Iterator[Finding]:
+    """All findings of this file."""
     for placement in scope.ways.placements:
         if placement.id not in scope.unsure:
             yield from _unknown_nodes(scope, placement)
@@ -23,8 +24,13 @@ def bundle_findings(scope: Scope) -> Iterator[Finding]:
 
 def child_documents(placement: Placement) -> tuple[str, ...]:
     """IRIs of the documents a placement may run; empty for most."""
-    dag = placement.dag if isinstance(placement, Embedded) else \
-        placement.body.dag if isinstance(placement, Scatter) and isinstance(placement.body, DagBody) else ""
+    dag = (
+        placement.dag
+        if isinstance(placement, Embedded)
+        else placement.body.dag
+        if isinstance(placement, Scatter) and isinstance(placement.body, DagBody)
+        else ""
+    )
     return dag.candidates if isinstance(dag, DagReference) else (dag,) if dag else ()
 
 
@@ -51,20 +57,28 @@ def _unknown_documents(scope: Scope, placement: Placement) -> Iterator[Finding]:
     for iri in child_documents(placement) if scope.documents_known else ():
         if iri not in scope.documents and iri != scope.document.id:
             keys = ("dag",) if isinstance(placement, Embedded) else ("body", "dag")
-            yield scope.finding("unknown_document", placement, f"no document is registered as {iri}; register it with this one or correct the IRI", *keys)
+            yield scope.finding(
+                "unknown_document", placement, f"no document is registered as {iri}; register it with this one or correct the IRI", *keys
+            )
 
 
 def _unseeded(scope: Scope, placement: Placement) -> Iterator[Finding]:
     """The node a child document starts with says what it reads; the parent must hand that over."""
     if not isinstance(placement, Embedded | Scatter):
         return
-    given = set(placement.state_input) | ({placement.item_key, "itemIndex"} if isinstance(placement, Scatter) else set())
+    given = set(placement.state_input)
+    if isinstance(placement, Scatter):
+        given |= {placement.item_key, "itemIndex"}
     for iri in child_documents(placement):
         child = scope.documents.get(iri)
         missing = sorted(_required(scope, child) - given) if child is not None else []
         if missing:
-            yield scope.finding("unseeded_input", placement,
-                                f"{iri} starts with a node that needs {', '.join(map(repr, missing))}; hand it over in stateMapping.input", "stateMapping")
+            yield scope.finding(
+                "unseeded_input",
+                placement,
+                f"{iri} starts with a node that needs {', '.join(map(repr, missing))}; hand it over in stateMapping.input",
+                "stateMapping",
+            )
 
 
 def _required(scope: Scope, child: Document) -> set[str]:
@@ -92,29 +106,43 @@ def _recursion(scope: Scope) -> Iterator[Finding]:
     if scope.document.id in endless:
         blocked = _blocked(ways, endless)
         first = ways.placements[min(blocked)]
-        yield scope.finding("endless_recursion", first, f"every way to a terminal runs {', '.join(child_documents(first))}, which comes back to "
-                            f"this document (by {named(scope, sorted(blocked))}); add a way that does not")
+        yield scope.finding(
+            "endless_recursion",
+            first,
+            f"every way to a terminal runs {', '.join(child_documents(first))}, which comes back to "
+            f"this document (by {named(scope, sorted(blocked))}); add a way that does not",
+        )
 
 
 def _blocked(ways: Ways, endless: set[str]) -> set[int]:
     """Placements that only run documents which never end."""
-    return {number for number, placement in enumerate(ways.placements)
-            if (children := child_documents(placement)) and all(child in endless for child in children)}
+    return {
+        number
+        for number, placement in enumerate(ways.placements)
+        if (children := child_documents(placement)) and all(child in endless for child in children)
+    }
 
 
 def _circle(iri: str, library: Mapping[str, Document]) -> set[str]:
-    """The documents that iri runs and that run iri (itself included), empty if it is not recursive."""
-    calls = {name: {child for placement in one.placements.values() for child in child_documents(placement)} for name, one in library.items()}
-    return {name for name in _closure(calls.get(iri, set()), calls) if iri in _closure({name}, calls) and iri in _closure(calls.get(name, set()), calls)}
+    """The documents that iri runs and that run iri (itself included); empty if it is not recursive."""
+    calls: dict[str, set[str]] = {}
+    below = _closure(iri, library, calls)
+    if iri not in below:
+        return set()
+    return {name for name in below if name == iri or iri in _closure(name, library, calls)} & library.keys()
 
 
-def _closure(start: set[str], calls: Mapping[str, set[str]]) -> set[str]:
-    seen, todo = set(start), list(start)
+def _closure(start: str, library: Mapping[str, Document], calls: dict[str, set[str]]) -> set[str]:
+    """All documents that one runs, directly or through others. `calls` remembers who runs whom."""
+    seen: set[str] = set()
+    todo = [start]
     while todo:
-        for child in calls.get(todo.pop(), ()):
-            if child not in seen:
-                seen.add(child)
-                todo.append(child)
+        name = todo.pop()
+        if name not in calls:
+            placements = library[name].placements.values() if name in library else ()
+            calls[name] = {child for placement in placements for child in child_documents(placement)}
+        todo.extend(calls[name] - seen)
+        seen |= calls[name]
     return seen
 
 
@@ -147,8 +175,12 @@ def _overwrites(scope: Scope) -> Iterator[Finding]:
     for channel, found in writers.items():
         if len({label for _, label in found}) > 1:
             last = ways.placements[found[-1][0]]
-            yield scope.finding("concurrent_write", last, f"writes {channel!r} while another branch may write it too "
-                                f"({named(scope, [number for number, _ in found[:-1]])}); this one wins; give the channel a reducer or two names")
+            yield scope.finding(
+                "concurrent_write",
+                last,
+                f"writes {channel!r} while another branch may write it too "
+                f"({named(scope, [number for number, _ in found[:-1]])}); this one wins; give the channel a reducer or two names",
+            )
 
 
 def _written(scope: Scope, placement: Placement) -> set[str]:
@@ -162,5 +194,3 @@ def _written(scope: Scope, placement: Placement) -> set[str]:
     elif isinstance(placement, Gather):
         paths = [placement.target, placement.result_field, *placement.mapping.values(), *placement.partitions.values()]
     return {path.partition(".")[0] for path in paths if path}
-
-

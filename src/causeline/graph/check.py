@@ -20,9 +20,16 @@ from causeline.graph.scope import Scope
 T = TypeVar("T")
 
 
-def check(document: Document, nodes: Iterable[Node] | Mapping[str, Node] = (), documents: Iterable[Document] | Mapping[str, Document] = (), *,
-          closed: bool = False, strategies: Iterable[str] = (), reducers: Iterable[str] = (),
-          channels: Mapping[str, str] | None = None) -> list[Finding]:
+def check(
+    document: Document,
+    nodes: Iterable[Node] | Mapping[str, Node] = (),
+    documents: Iterable[Document] | Mapping[str, Document] = (),
+    *,
+    closed: bool = False,
+    strategies: Iterable[str] = (),
+    reducers: Iterable[str] = (),
+    channels: Mapping[str, str] | None = None,
+) -> list[Finding]:
     """All findings, in document order.
 
     With `nodes` (or `documents`) given, an IRI that names none of them is a finding; `closed` says that these are all
@@ -31,8 +38,17 @@ def check(document: Document, nodes: Iterable[Node] | Mapping[str, Node] = (), d
     """
     known = {node.iri: node for node in _values(nodes)}
     others = {one.id: one for one in _values(documents)}
-    scope = Scope(document, known, others, bool(known) or closed, bool(others) or closed, frozenset(strategies), frozenset(reducers), channels or {})
-    found = [*document.problems, *_identity(document), *flow_findings(scope), *port_findings(scope), *barrier_findings(scope), *bundle_findings(scope)]
+    scope = Scope(
+        document, known, others, bool(known) or closed, bool(others) or closed, frozenset(strategies), frozenset(reducers), channels or {}
+    )
+    found = [
+        *document.problems,
+        *_identity(document),
+        *flow_findings(scope),
+        *port_findings(scope),
+        *barrier_findings(scope),
+        *bundle_findings(scope),
+    ]
     return sorted(dict.fromkeys(found), key=_by_place)
 
 
@@ -42,7 +58,12 @@ def _values(given: Iterable[T] | Mapping[str, T]) -> Iterable[T]:
 
 def _identity(document: Document) -> Iterable[Finding]:
     if not is_absolute(document.id):
-        yield Finding("relative_id", None, f"{document.id!r} is not absolute (urn:... or scheme://...) and its prefix is not declared in @context", "@id")
+        yield Finding(
+            "relative_id",
+            None,
+            f"{document.id!r} is not absolute (urn:... or scheme://...) and its prefix is not declared in @context",
+            "@id",
+        )
 
 
 def _by_place(finding: Finding) -> tuple[int, str]:

@@ -57,7 +57,7 @@ def _json_of(source: bytes | str | PathLike | dict[str, Any]) -> tuple[Any, list
     if not isinstance(source, str) and not hasattr(source, "__fspath__"):
         raise refuse("not_json", f"cannot load a {type(source).__name__}; give bytes, text, a path or a dict")
     try:
-        with open(source, "rb") as file:
+        with open(source, "rb") as file:  # noqa: PTH123  (pathlib would open the disk to the whole package)
             return parse(file.read(MAX_BYTES + 1))
     except (OSError, ValueError) as error:
         raise refuse("unreadable", f"cannot read {str(source)[:200]!r}: {getattr(error, 'strerror', None) or error}") from None

@@ -24,9 +24,12 @@ ERROR_EDGE = "__error__"
 MAX_LENGTH = 2000
 MAX_DEPTH = 32
 
-_TOKEN = re.compile(r"""\s*(?:
+_TOKEN = re.compile(
+    r"""\s*(?:
     (?P<op>>=|<=|!=|=|>|<) | (?P<punct>[(),]) | (?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
-  | (?P<word>(?:[^\s,()"'=<>!]|!(?!=))(?:[^\s,()=<>!]|!(?!=))*))""", re.VERBOSE)
+  | (?P<word>(?:[^\s,()"'=<>!]|!(?!=))(?:[^\s,()=<>!]|!(?!=))*))""",
+    re.VERBOSE,
+)
 _KEYWORDS = frozenset({"and", "or", "not"})
 
 
@@ -43,7 +46,9 @@ class EdgeError(Invalid):
 def compile_test(text: str) -> Test:
     """Compile a condition. Raises EdgeError."""
     if len(text) > MAX_LENGTH:
-        raise EdgeError(text[:40] + "...", MAX_LENGTH, f"longer than {MAX_LENGTH} characters; split the decision over several edges or a node")
+        raise EdgeError(
+            text[:40] + "...", MAX_LENGTH, f"longer than {MAX_LENGTH} characters; split the decision over several edges or a node"
+        )
     parser = _Parser(text)
     test = parser.either(0)
     if parser.kind:
@@ -63,7 +68,7 @@ class _Parser:
     def advance(self) -> None:
         match = _TOKEN.match(self.text, self.end)
         if match is None:
-            rest = self.text[self.end:]
+            rest = self.text[self.end :]
             self.start = self.end + len(rest) - len(rest.lstrip())
             if rest.strip():
                 quote = self.text[self.start]
@@ -115,7 +120,9 @@ class _Parser:
 
     def comparison(self) -> Test:
         if self.kind not in ("word", "quoted") or self.keyword():
-            self.fail(f"expected the name of a channel, found {self.value!r}" if self.kind else "expected a comparison such as `status=done`")
+            self.fail(
+                f"expected the name of a channel, found {self.value!r}" if self.kind else "expected a comparison such as `status=done`"
+            )
         path = (_unquote(self.value),) if self.kind == "quoted" else _split(self.value)
         operator, place = self.operator()
         values = self.values()
@@ -217,8 +224,7 @@ def _equality(path: tuple[str, ...], wanted: bool, values: list[str]) -> Test:
 
 
 def _ordering(path: tuple[str, ...], operator: str, right: float) -> Test:
-    compare: Callable[[float, float], bool] = {
-        ">": float.__gt__, "<": float.__lt__, ">=": float.__ge__, "<=": float.__le__}[operator]
+    compare: Callable[[float, float], bool] = {">": float.__gt__, "<": float.__lt__, ">=": float.__ge__, "<=": float.__le__}[operator]
 
     def test(state: Mapping[str, Any]) -> bool:
         left = _number(_look(state, path))

@@ -12,7 +12,15 @@ from causeline.graph.finding import Finding
 from causeline.graph.names import is_foreign
 from causeline.graph.strict import join
 
-_NAMES: dict[object, str] = {dict: "an object", list: "an array", str: "a text", bool: "true or false", int: "a number", float: "a number", type(None): "null"}
+_NAMES: dict[object, str] = {
+    dict: "an object",
+    list: "an array",
+    str: "a text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+}
 
 
 class Fields:
@@ -107,7 +115,9 @@ class Fields:
         kept: dict[str, None] = {}
         for index, one in enumerate(cast("list[Any]", value)):
             if not isinstance(one, str) or not one:
-                self.problems.append(Finding("wrong_type", self.placement, "must be a text that is not empty", join(join(self.path, key), index)))
+                self.problems.append(
+                    Finding("wrong_type", self.placement, "must be a text that is not empty", join(join(self.path, key), index))
+                )
             elif one in kept:
                 self.problems.append(Finding("bad_value", self.placement, f"{one!r} is there twice", join(join(self.path, key), index)))
             else:

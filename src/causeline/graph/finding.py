@@ -15,7 +15,7 @@ WARNINGS = frozenset({"concurrent_write"})
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`placement` is an IRI, or None where the fault belongs to the document; `path` leads into its JSON, such as `nodes[3].outputs.error`."""
+    """`placement` is an IRI, or None where the fault belongs to the document; `path` leads into its JSON: `nodes[3].outputs.error`."""
 
     code: str
     placement: str | None

@@ -29,9 +29,13 @@ def _entrypoints(scope: Scope) -> Iterator[Finding]:
     for label, iri in scope.document.entrypoints.items():
         path = join("entrypoints", label)
         if iri not in scope.ways.index:
-            yield Finding("entrypoint_missing", None, f"entrypoint {label!r} leads to {iri}, which is not a placement here; {_hint(scope, iri)}", path)
+            yield Finding(
+                "entrypoint_missing", None, f"entrypoint {label!r} leads to {iri}, which is not a placement here; {_hint(scope, iri)}", path
+            )
         elif isinstance(scope.document.placements[iri], Phase):
-            yield Finding("route_to_phase", iri, f"entrypoint {label!r} leads to a phase, which runs by itself; lead it to a placement", path)
+            yield Finding(
+                "route_to_phase", iri, f"entrypoint {label!r} leads to a phase, which runs by itself; lead it to a placement", path
+            )
 
 
 def _dangling(scope: Scope) -> Iterator[Finding]:
@@ -39,16 +43,26 @@ def _dangling(scope: Scope) -> Iterator[Finding]:
     for iri, routes in scope.ways.dangling.items():
         number, port = routes[0]
         also = "" if len(routes) == 1 else f" (and {len(routes) - 1} more routes lead there)"
-        yield scope.finding("dangling_route", scope.ways.placements[number],
-                            f"port {port!r} leads to {iri}, which is not a placement here{also}; {_hint(scope, iri)}", "outputs", port)
+        yield scope.finding(
+            "dangling_route",
+            scope.ways.placements[number],
+            f"port {port!r} leads to {iri}, which is not a placement here{also}; {_hint(scope, iri)}",
+            "outputs",
+            port,
+        )
 
 
 def _into_phases(scope: Scope) -> Iterator[Finding]:
     for number, routes in enumerate(scope.ways.routes):
         for port, target in routes.items():
             if isinstance(scope.ways.placements[target], Phase):
-                yield scope.finding("route_to_phase", scope.ways.placements[number],
-                                    f"port {port!r} leads to the phase {scope.ways.placements[target].name!r}, which runs by itself", "outputs", port)
+                yield scope.finding(
+                    "route_to_phase",
+                    scope.ways.placements[number],
+                    f"port {port!r} leads to the phase {scope.ways.placements[target].name!r}, which runs by itself",
+                    "outputs",
+                    port,
+                )
 
 
 def _explained(scope: Scope) -> list[tuple[int, int]]:
@@ -61,12 +75,13 @@ def _unreachable(scope: Scope) -> Iterator[Finding]:
     ways = scope.ways
     if not ways.entries:
         return
-    ends_lost = not (ways.terminals() & ways.reach(ways.entries.values())) and bool(_endless(scope))
+    reached = ways.reach(ways.entries.values())
+    ends_lost = not (ways.terminals() & reached) and bool(_endless(scope))
     for component in ways.unreachable_roots():
         first = ways.placements[component[0]]
         if scope.place(first.id) == "nodes" or (ends_lost and isinstance(first, Terminal)):
             continue
-        others = ways.reach(component) - ways.reach(ways.entries.values()) - {component[0]}
+        others = ways.reach(component) - reached - {component[0]}
         follow = f" (with it {named(scope, sorted(others))})" if others else ""
         yield scope.finding("unreachable", first, f"no entrypoint or route leads here{follow}; route to it or remove it")
 
@@ -83,16 +98,26 @@ def _endings(scope: Scope) -> Iterator[Finding]:
     for number in sorted(reached):
         placement = ways.placements[number]
         if isinstance(placement, Single) and not placement.outputs and number not in ways.open_ended and placement.id not in scope.unsure:
-            yield scope.finding("dead_end", placement, "has no route out and is not a TerminalNode, so a run that comes here stalls", "outputs")
+            yield scope.finding(
+                "dead_end", placement, "has no route out and is not a TerminalNode, so a run that comes here stalls", "outputs"
+            )
     for component in loops:
-        yield scope.finding("endless_loop", ways.placements[component[0]],
-                            f"{named(scope, component)} only lead to each other: a run that comes here never ends; add a route out", "outputs")
+        yield scope.finding(
+            "endless_loop",
+            ways.placements[component[0]],
+            f"{named(scope, component)} only lead to each other: a run that comes here never ends; add a route out",
+            "outputs",
+        )
 
 
 def _endless(scope: Scope) -> list[list[int]]:
     """Loops with no route out of them."""
     ways = scope.ways
     reached = ways.reach(ways.entries.values() if ways.entries else range(len(ways.ids)))
-    return [component for component in ways.components(reached)
-            if ways.is_loop(component) and not any(number in ways.open_ended for number in component)
-            and all(target in component for number in component for target in ways.routes[number].values())]
+    return [
+        component
+        for component in ways.components(reached)
+        if ways.is_loop(component)
+        and not any(number in ways.open_ended for number in component)
+        and all(target in component for number in component for target in ways.routes[number].values())
+    ]

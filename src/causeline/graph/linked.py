@@ -46,8 +46,10 @@ def from_linked(data: Any, names: Names) -> dict[str, Any]:
     subjects.collect(data, "")
     roots = [iri for iri, fields in subjects.found.items() if "DAG" in fields.get("@type", [])]
     if len(roots) != 1:
-        raise refuse("no_document" if not roots else "many_documents",
-                     f"{len(roots)} objects of type DAG; a document is exactly one" + (f": {', '.join(roots[:5])}" if roots else ""))
+        raise refuse(
+            "no_document" if not roots else "many_documents",
+            f"{len(roots)} objects of type DAG; a document is exactly one" + (f": {', '.join(roots[:5])}" if roots else ""),
+        )
     return subjects.build(roots[0], 0)
 
 

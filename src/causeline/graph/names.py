@@ -46,7 +46,11 @@ class Names:
                 continue
             raw[term] = meaning
             if isinstance(definition, str) and not meaning.startswith("@") and prefixes.setdefault(meaning, term) != term:
-                self._complain("context_prefix", f"{term!r} and {prefixes[meaning]!r} stand for the same namespace {meaning!r}; keep one", join(path, term))
+                self._complain(
+                    "context_prefix",
+                    f"{term!r} and {prefixes[meaning]!r} stand for the same namespace {meaning!r}; keep one",
+                    join(path, term),
+                )
         self.terms |= raw
         self.terms |= {term: self.iri(meaning) for term, meaning in raw.items() if not meaning.startswith("@")}
 
@@ -72,7 +76,7 @@ def local(iri: str) -> str:
     """The bare name of an IRI in one of the two namespaces of documents, else the IRI unchanged."""
     for namespace in (DAG, GRAPH):
         if iri.startswith(namespace):
-            return iri[len(namespace):]
+            return iri[len(namespace) :]
     return iri
 
 

@@ -43,9 +43,21 @@ class Context:
 
     __slots__ = ("_emit", "_services", "answer", "attempt", "deadline", "index", "item", "path", "placement", "state", "step")
 
-    def __init__(self, state: Mapping[str, Any], *, placement: str, path: tuple[str | int, ...] = (), step: int = 0, attempt: int = 1,
-                 item: Any = None, index: int | None = None, answer: Any = None, deadline: float | None = None,
-                 emit: Callable[[Mapping[str, Any]], None] | None = None, services: Mapping[type, object] = _NO_SERVICES) -> None:
+    def __init__(
+        self,
+        state: Mapping[str, Any],
+        *,
+        placement: str,
+        path: tuple[str | int, ...] = (),
+        step: int = 0,
+        attempt: int = 1,
+        item: Any = None,
+        index: int | None = None,
+        answer: Any = None,
+        deadline: float | None = None,
+        emit: Callable[[Mapping[str, Any]], None] | None = None,
+        services: Mapping[type, object] = _NO_SERVICES,
+    ) -> None:
         self.state = state
         self.placement = placement
         self.path = path
@@ -68,8 +80,12 @@ class Context:
         found = self._services.get(kind)
         if found is None:
             known = ", ".join(sorted(one.__name__ for one in self._services)) or "none"
-            raise Misuse(f"placement {self.placement} needs the service {kind.__name__}; given: {known}. "
-                         f"Pass services={{{kind.__name__}: ...}} to execute.", code="service_missing", service=kind.__name__)
+            raise Misuse(
+                f"placement {self.placement} needs the service {kind.__name__}; given: {known}. "
+                f"Pass services={{{kind.__name__}: ...}} to execute.",
+                code="service_missing",
+                service=kind.__name__,
+            )
         return cast("T", found)
 
 
@@ -98,8 +114,15 @@ class Node:
         return self.fn(ctx)
 
 
-def node(iri: str, ports: tuple[str, ...], *, input_schema: Mapping[str, Any] | None = None, timeout: float | None = None,
-         roles: tuple[str, ...] = (), writes: tuple[str, ...] = ()) -> Callable[[NodeFunction], Node]:
+def node(
+    iri: str,
+    ports: tuple[str, ...],
+    *,
+    input_schema: Mapping[str, Any] | None = None,
+    timeout: float | None = None,
+    roles: tuple[str, ...] = (),
+    writes: tuple[str, ...] = (),
+) -> Callable[[NodeFunction], Node]:
     """Make a function `def f(ctx) -> Outcome` (sync or async; a plain str means `Outcome(str)`) a Node under `iri`.
     The Node can still be called like the function. Raises Misuse for an IRI or ports that could never be registered."""
     if not is_absolute(iri):

@@ -13,6 +13,7 @@ from causeline.graph.node import PARKED
 
 OTHERWISE = "otherwise"
 """The port taken when the returned port has no route of its own and no condition holds."""
+_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.!~*'()")
 _OWN_ROUTE_ONLY = frozenset({"error", PARKED})
 
 
@@ -62,13 +63,12 @@ class Plan:
 
 def entrypoint_iri(document_iri: str, label: str) -> str:
     """The IRI under which an entrypoint is a gather source: `<document>/entrypoint/<label, percent-encoded>`."""
-    encoded = "".join(one if (one.isascii() and one.isalnum()) or one in _UNRESERVED else "".join(f"%{byte:02X}" for byte in one.encode())
-                      for one in label)
-    return f"{document_iri}/entrypoint/{encoded}"
+    return f"{document_iri}/entrypoint/{percent_encode(label)}"
 
 
-_UNRESERVED = "-_.!~*'()"
-"""What encodeURIComponent leaves as it is, besides letters and digits."""
+def percent_encode(text: str) -> str:
+    """What encodeURIComponent does (ECMA-262): letters, digits and `-_.!~*'()` stay."""
+    return "".join(one if one in _UNRESERVED else "".join(f"%{byte:02X}" for byte in one.encode()) for one in text)
 
 
 def build_plan(document: Document) -> Plan:
@@ -78,18 +78,40 @@ def build_plan(document: Document) -> Plan:
     index = {iri: number for number, iri in enumerate(ids)}
     routes = tuple({port: index[target] for port, target in outputs_of(placement).items() if target in index} for placement in placements)
     entries = {label: index[target] for label, target in document.entrypoints.items() if target in index}
-    slots = {number: {producer: slot for slot, producer in enumerate(placement.sources)}
-             for number, placement in enumerate(placements) if isinstance(placement, Gather)}
+    slots = {
+        number: {producer: slot for slot, producer in enumerate(placement.sources)}
+        for number, placement in enumerate(placements)
+        if isinstance(placement, Gather)
+    }
     return Plan(
-        document=document, ids=ids, placements=placements, index=index, routes=routes, entries=entries,
-        primary=document.primary or "", rank=_ranks(routes, entries), branches=_branches(routes, entries),
-        slots=slots, inputs={number: tuple(one.sources.values()) for number, one in enumerate(placements) if isinstance(one, Gather)},
+        document=document,
+        ids=ids,
+        placements=placements,
+        index=index,
+        routes=routes,
+        entries=entries,
+        primary=document.primary or "",
+        rank=_ranks(routes, entries),
+        branches=_branches(routes, entries),
+        slots=slots,
+        inputs={number: tuple(one.sources.values()) for number, one in enumerate(placements) if isinstance(one, Gather)},
         feeds=tuple({gather: producers[iri] for gather, producers in slots.items() if iri in producers} for iri in ids),
-        entry_feeds={label: {gather: producers[source] for gather, producers in slots.items()
-                             if (source := entrypoint_iri(document.id, label)) in producers} for label in entries},
-        pre=_phases(placements, "pre"), post=_phases(placements, "post"),
-        tests={number: tuple((text, compile_test(text)) for text in placement.when)
-               for number, placement in enumerate(placements) if isinstance(placement, Single | Embedded) and placement.when})
+        entry_feeds={
+            label: {
+                gather: producers[source]
+                for gather, producers in slots.items()
+                if (source := entrypoint_iri(document.id, label)) in producers
+            }
+            for label in entries
+        },
+        pre=_phases(placements, "pre"),
+        post=_phases(placements, "post"),
+        tests={
+            number: tuple((text, compile_test(text)) for text in placement.when)
+            for number, placement in enumerate(placements)
+            if isinstance(placement, Single | Embedded) and placement.when
+        },
+    )
 
 
 def outputs_of(placement: Placement) -> Mapping[str, str]:

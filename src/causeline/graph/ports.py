@@ -16,6 +16,7 @@ ALWAYS_ALLOWED = frozenset({"error", PARKED, OTHERWISE})
 
 
 def port_findings(scope: Scope) -> Iterator[Finding]:
+    """All findings of this file: at most one about routes for each placement."""
     for placement in scope.ways.placements:
         if placement.id in scope.unsure or not isinstance(placement, Single | Scatter | Gather | Embedded):
             continue
@@ -65,8 +66,14 @@ def _routes(scope: Scope, placement: Routed) -> Iterator[Finding]:
     if missing:
         yield scope.finding("missing_route", placement, f"no route for the outcome {', '.join(map(repr, missing))}{too_much}", "outputs")
     elif extra:
-        yield scope.finding("unknown_port", placement, f"never leaves by {', '.join(map(repr, extra))}, yet has a route for it; remove it"
-                            + (f" (it leaves by {', '.join(sorted(possible))})" if possible else ""), "outputs", extra[0])
+        yield scope.finding(
+            "unknown_port",
+            placement,
+            f"never leaves by {', '.join(map(repr, extra))}, yet has a route for it; remove it"
+            + (f" (it leaves by {', '.join(sorted(possible))})" if possible else ""),
+            "outputs",
+            extra[0],
+        )
 
 
 def _expected(scope: Scope, placement: Routed) -> tuple[set[str], set[str] | None]:
@@ -84,8 +91,7 @@ def _expected(scope: Scope, placement: Routed) -> tuple[set[str], set[str] | Non
 
 def _gather_needs(scope: Scope, gather: Gather) -> set[str]:
     """`empty` can only come where a source may have nothing to give."""
-    may_be_empty = not gather.include_errors or any(
-        isinstance(scope.document.placements.get(source), Scatter) for source in gather.sources)
+    may_be_empty = not gather.include_errors or any(isinstance(scope.document.placements.get(source), Scatter) for source in gather.sources)
     return {"success", "error"} | ({EMPTY} if may_be_empty else set())
 
 

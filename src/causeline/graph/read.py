@@ -32,23 +32,32 @@ UNNAMED = "urn:causeline:document:unnamed"
 def read_document(plain: dict[str, Any], context: Mapping[str, Any], problems: list[Finding]) -> Document:
     """Build the Document of a plain object. Raises DocumentError if it has no array of placements."""
     top = Fields(plain, "", None, problems)
-    if "DAG" != plain.get("@type") and not isinstance(plain.get("nodes"), list):
-        raise refuse("no_document", "this JSON is not a graph document: it has neither \"@type\": \"DAG\" nor an array of \"nodes\"")
+    if plain.get("@type") != "DAG" and not isinstance(plain.get("nodes"), list):
+        raise refuse("no_document", 'this JSON is not a graph document: it has neither "@type": "DAG" nor an array of "nodes"')
     top.settle_keys(("@id", "@type", "name", "version", "entrypoints", "nodes"), TOP)
     if "@type" in top.data and top.text("@type", "DAG") != "DAG":
-        top.complain("bad_value", f"must be \"DAG\", not {top.data['@type']!r}", "@type")
+        top.complain("bad_value", f'must be "DAG", not {top.data["@type"]!r}', "@type")
     iri = top.text("@id", UNNAMED)
     entrypoints = top.text_map("entrypoints")
     if not entrypoints and top.data.get("entrypoints") == {}:
-        top.complain("bad_value", "must name at least one entrypoint, such as \"main\"", "entrypoints")
+        top.complain("bad_value", 'must name at least one entrypoint, such as "main"', "entrypoints")
     nodes = top.data.get("nodes", [])
     if not isinstance(nodes, list):
-        raise refuse("no_document", "\"nodes\" must be an array of placements", "nodes")
+        raise refuse("no_document", '"nodes" must be an array of placements', "nodes")
     if not nodes and "nodes" in top.data:
         top.complain("bad_value", "must hold at least one placement", "nodes")
     placements, shadowed = _read_placements(cast("list[Any]", nodes), iri, problems)
-    return Document(iri, top.text("name", iri), top.text("version", "0"), entrypoints, placements, context,
-                    plain={key: value for key, value in top.data.items() if key != "@context"}, problems=tuple(problems), shadowed=tuple(shadowed))
+    return Document(
+        iri,
+        top.text("name", iri),
+        top.text("version", "0"),
+        entrypoints,
+        placements,
+        context,
+        plain={key: value for key, value in top.data.items() if key != "@context"},
+        problems=tuple(problems),
+        shadowed=tuple(shadowed),
+    )
 
 
 def _read_placements(nodes: list[Any], document: str, problems: list[Finding]) -> tuple[dict[str, Placement], list[Placement]]:
@@ -62,13 +71,21 @@ def _read_placements(nodes: list[Any], document: str, problems: list[Finding]) -
             continue
         placement = _read_placement(cast("dict[str, Any]", data), path, document, problems)
         if placement.id in placements:
-            problems.append(Finding("duplicate_id", placement.id, "another placement has this @id already; give each its own", f"{path}.@id"))
+            problems.append(
+                Finding("duplicate_id", placement.id, "another placement has this @id already; give each its own", f"{path}.@id")
+            )
             shadowed.append(placement)
             continue
         placements[placement.id] = placement
         if names.setdefault(placement.name, placement.id) != placement.id:
-            problems.append(Finding("duplicate_name", placement.id,
-                                    f"the name {placement.name!r} belongs to {names[placement.name]} already; give each its own", f"{path}.name"))
+            problems.append(
+                Finding(
+                    "duplicate_name",
+                    placement.id,
+                    f"the name {placement.name!r} belongs to {names[placement.name]} already; give each its own",
+                    f"{path}.name",
+                )
+            )
     return placements, shadowed
 
 
@@ -107,8 +124,15 @@ def _kind_of(fields: Fields) -> tuple[str, bool]:
 
 def _single(fields: Fields, iri: str, name: str) -> Single:
     timeout = fields.number("timeoutMs", 1)
-    return Single(iri, name, fields.text("node"), fields.text_map("outputs"), retry=_retry(fields),
-                  timeout=None if timeout is None else timeout / 1000, when=fields.texts("when"))
+    return Single(
+        iri,
+        name,
+        fields.text("node"),
+        fields.text_map("outputs"),
+        retry=_retry(fields),
+        timeout=None if timeout is None else timeout / 1000,
+        when=fields.texts("when"),
+    )
 
 
 def _terminal(fields: Fields, iri: str, name: str) -> Terminal:
@@ -121,9 +145,17 @@ def _phase(fields: Fields, iri: str, name: str) -> Phase:
 
 def _embedded(fields: Fields, iri: str, name: str) -> Embedded:
     into, out = _state_mapping(fields, ("input", "output"))
-    return Embedded(iri, name, _dag(fields, "state"), fields.text_map("outputs"), state_input=into, state_output=out,
-                    result_field=_inner_text(fields, "gatherResult", "resultField"), container=fields.optional_text("container"),
-                    when=fields.texts("when"))
+    return Embedded(
+        iri,
+        name,
+        _dag(fields, "state"),
+        fields.text_map("outputs"),
+        state_input=into,
+        state_output=out,
+        result_field=_inner_text(fields, "gatherResult", "resultField"),
+        container=fields.optional_text("container"),
+        when=fields.texts("when"),
+    )
 
 
 def _inner_text(fields: Fields, key: str, inner: str) -> str | None:
@@ -150,11 +182,15 @@ def _dag(fields: Fields, source: Literal["state", "item"]) -> str | DagReference
     assert reference is not None
     reference.settle_keys(("@type", "from", "path", "candidates"), ())
     if "@type" in reference.data and reference.data["@type"] != "DagReference":
-        reference.complain("bad_value", f"must be \"DagReference\", not {reference.data['@type']!r}", "@type")
+        reference.complain("bad_value", f'must be "DagReference", not {reference.data["@type"]!r}', "@type")
     stated = reference.choice("from", ("state", "item"), source)
     if stated != source:
-        reference.complain("bad_reference", f"must be {source!r} here, not {stated!r}: "
-                           + ("a scatter chooses per item" if source == "item" else "an embedded document is chosen from the state"), "from")
+        reference.complain(
+            "bad_reference",
+            f"must be {source!r} here, not {stated!r}: "
+            + ("a scatter chooses per item" if source == "item" else "an embedded document is chosen from the state"),
+            "from",
+        )
     candidates = reference.texts("candidates")
     if reference.data.get("candidates") == []:
         reference.complain("bad_value", "must name at least one document", "candidates")
@@ -168,9 +204,23 @@ def _scatter(fields: Fields, iri: str, name: str) -> Scatter:
     if container is not None and isinstance(body, NodeBody):
         fields.complain("container_on_node", "a container runs documents; give the scatter a `dag` body or remove it", "container")
     mode, concurrency, throttle, adaptive, reservoir = _execution(fields)
-    return Scatter(iri, name, body, fields.text("source"), fields.text_map("outputs"), item_key=fields.text("itemKey", "currentItem"),
-                   mode=mode, concurrency=concurrency, throttle=throttle, adaptive=adaptive, reservoir=reservoir,
-                   reducer=fields.text("reducer", "aggregate"), state_input=into, retry=_retry(fields), container=container)
+    return Scatter(
+        iri,
+        name,
+        body,
+        fields.text("source"),
+        fields.text_map("outputs"),
+        item_key=fields.text("itemKey", "currentItem"),
+        mode=mode,
+        concurrency=concurrency,
+        throttle=throttle,
+        adaptive=adaptive,
+        reservoir=reservoir,
+        reducer=fields.text("reducer", "aggregate"),
+        state_input=into,
+        retry=_retry(fields),
+        container=container,
+    )
 
 
 def _body(fields: Fields) -> NodeBody | DagBody:
@@ -197,11 +247,11 @@ def _execution(fields: Fields) -> Execution:
     throttle, adaptive = _throttle(execution)
     reservoir = _reservoir(execution)
     if mode == "item" and reservoir is not None:
-        execution.complain("bad_reservoir", "only mode \"reservoir\" collects batches; change the mode or remove it", "reservoir")
+        execution.complain("bad_reservoir", 'only mode "reservoir" collects batches; change the mode or remove it', "reservoir")
     if mode == "reservoir" and "reservoir" not in execution.data:
-        execution.complain("bad_reservoir", "mode \"reservoir\" needs {keyField, capacity}", "reservoir")
+        execution.complain("bad_reservoir", 'mode "reservoir" needs {keyField, capacity}', "reservoir")
     if mode == "reservoir" and "throttle" in execution.data:
-        execution.complain("bad_reservoir", "a throttle bounds single items; in mode \"reservoir\" use concurrency", "throttle")
+        execution.complain("bad_reservoir", 'a throttle bounds single items; in mode "reservoir" use concurrency', "throttle")
     return mode, concurrency, throttle, adaptive, reservoir
 
 
@@ -235,10 +285,22 @@ def _gather(fields: Fields, iri: str, name: str) -> Gather:
     if needed and needed not in gather.data:
         gather.complain("missing_field", f"the strategy {strategy!r} needs the field {needed!r}", needed)
     policy, quorum, include_errors = _policy(fields)
-    return Gather(iri, name, _sources(fields), strategy, fields.text_map("outputs"), target=gather.optional_text("target"),
-                  field=gather.optional_text("field"), mapping=gather.text_map("mapping"), partitions=gather.text_map("partitions"),
-                  custom_node=gather.optional_text("customNode"), result_field=gather.optional_text("resultField"),
-                  policy=policy, quorum=quorum, include_errors=include_errors)
+    return Gather(
+        iri,
+        name,
+        _sources(fields),
+        strategy,
+        fields.text_map("outputs"),
+        target=gather.optional_text("target"),
+        field=gather.optional_text("field"),
+        mapping=gather.text_map("mapping"),
+        partitions=gather.text_map("partitions"),
+        custom_node=gather.optional_text("customNode"),
+        result_field=gather.optional_text("resultField"),
+        policy=policy,
+        quorum=quorum,
+        include_errors=include_errors,
+    )
 
 
 def _sources(fields: Fields) -> dict[str, str | None]:
@@ -260,9 +322,9 @@ def _policy(fields: Fields) -> tuple[Literal["all", "any", "quorum"], int | None
     sources = fields.data.get("sources")
     count = len(cast("dict[str, Any]", sources)) if isinstance(sources, dict) else 0
     if mode != "quorum" and "quorum" in policy.data:
-        policy.complain("bad_quorum", f"only mode \"quorum\" counts; mode is {mode!r}", "quorum")
+        policy.complain("bad_quorum", f'only mode "quorum" counts; mode is {mode!r}', "quorum")
     elif mode == "quorum" and "quorum" not in policy.data:
-        policy.complain("bad_quorum", "mode \"quorum\" needs the number of sources to wait for", "quorum")
+        policy.complain("bad_quorum", 'mode "quorum" needs the number of sources to wait for', "quorum")
     elif quorum is not None and quorum > count > 0:
         policy.complain("bad_quorum", f"waits for {quorum} sources but there are {count}", "quorum")
     return mode, quorum, policy.flag("includeErrors", True)
@@ -284,8 +346,16 @@ def _retry(fields: Fields) -> RetryPolicy | None:
         max_delay=default.max_delay if most is None else most / 1000,
         multiplier=default.multiplier if multiplier is None else float(multiplier),
         jitter_factor=default.jitter_factor if jitter is None else float(jitter),
-        retry_on=tuple(dict.fromkeys((*retry.texts("on"), *retry.texts("retryOn")))), abort_on=retry.texts("abortOn"))
+        retry_on=tuple(dict.fromkeys((*retry.texts("on"), *retry.texts("retryOn")))),
+        abort_on=retry.texts("abortOn"),
+    )
 
 
-_READERS = {"SingleNode": _single, "ScatterNode": _scatter, "GatherNode": _gather, "EmbeddedDAGNode": _embedded,
-            "TerminalNode": _terminal, "PhaseNode": _phase}
+_READERS = {
+    "SingleNode": _single,
+    "ScatterNode": _scatter,
+    "GatherNode": _gather,
+    "EmbeddedDAGNode": _embedded,
+    "TerminalNode": _terminal,
+    "PhaseNode": _phase,
+}

@@ -32,8 +32,11 @@ class Scope:
     @cached_property
     def unsure(self) -> frozenset[str]:
         """Placements whose kind is a guess; their fields are not judged."""
-        return frozenset(one.placement for one in self.document.problems if one.placement and one.path.endswith(".@type") and "]." in one.path
-                         and one.path.count(".") == 1)
+        return frozenset(
+            one.placement
+            for one in self.document.problems
+            if one.placement and one.path.endswith(".@type") and "]." in one.path and one.path.count(".") == 1
+        )
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -54,9 +57,16 @@ class Scope:
             path = join(path, key)
         return Finding(code, placement.id, message, path)
 
+    @cached_property
+    def _faulty(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for one in self.document.problems:
+            found.setdefault(one.placement or "", []).append(one.path)
+        return found
+
     def spoiled(self, placement: Placement, *keys: str) -> bool:
         """True if a fault was already seen while reading this part of a placement."""
-        return any(one.placement == placement.id and any(f".{key}" in one.path for key in keys) for one in self.document.problems)
+        return any(f".{key}" in path for path in self._faulty.get(placement.id, ()) for key in keys)
 
 
 def named(scope: Scope, numbers: list[int]) -> str:

@@ -47,8 +47,10 @@ def parse(data: bytes | str) -> tuple[Any, list[Finding]]:
         raise refuse("too_deep", f"nested deeper than {MAX_DEPTH}") from None
     except ValueError as error:
         raise refuse("not_json", str(error)) from None
-    return value, [Finding("repeated_key", None, f"the key {key!r} is there more than once; the last one counts", path)
-                   for path, key in _repeated(value)]
+    return value, [
+        Finding("repeated_key", None, f"the key {key!r} is there more than once; the last one counts", path)
+        for path, key in _repeated(value)
+    ]
 
 
 def plain_copy(value: Any) -> Any:

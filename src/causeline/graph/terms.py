@@ -34,12 +34,44 @@ TOP = ("@context", "@id", "@type", "name", "version", "entrypoints", "nodes")
 RETRY = ("maxAttempts", "strategy", "baseDelay", "maxDelay", "multiplier", "jitterFactor", "on", "retryOn", "abortOn")
 RETRY_STRATEGIES = ("constant", "linear", "exponential", "decorrelated-jitter")
 GATHER = ("strategy", "mapping", "field", "resultField", "target", "partitions", "customNode")
-ADAPTIVE = ("enabled", "targetLatencyMs", "minConcurrency", "maxConcurrency", "sampleWindow", "adjustmentInterval",
-            "scaleUpThreshold", "scaleDownThreshold", "stepSize")
-NESTED = ("mode", "concurrency", "throttle", "reservoir", "concurrencyLimit", "adaptive", "keyField", "capacity", "idleMs",
-          "quorum", "includeErrors", "from", "path", "candidates", "input", "output")
+ADAPTIVE = (
+    "enabled",
+    "targetLatencyMs",
+    "minConcurrency",
+    "maxConcurrency",
+    "sampleWindow",
+    "adjustmentInterval",
+    "scaleUpThreshold",
+    "scaleDownThreshold",
+    "stepSize",
+)
+NESTED = (
+    "mode",
+    "concurrency",
+    "throttle",
+    "reservoir",
+    "concurrencyLimit",
+    "adaptive",
+    "keyField",
+    "capacity",
+    "idleMs",
+    "quorum",
+    "includeErrors",
+    "from",
+    "path",
+    "candidates",
+    "input",
+    "output",
+)
 
-GATHER_NEEDS = {"append": "target", "collect": "target", "partition": "partitions", "map": "mapping", "custom": "customNode", "discard": None}
+GATHER_NEEDS = {
+    "append": "target",
+    "collect": "target",
+    "partition": "partitions",
+    "map": "mapping",
+    "custom": "customNode",
+    "discard": None,
+}
 """Built-in gather strategy -> the field it cannot do without."""
 EMPTY = "empty"
 REDUCER_PORTS: dict[str, tuple[str, ...] | None] = {
@@ -52,8 +84,15 @@ REDUCER_PORTS: dict[str, tuple[str, ...] | None] = {
 GATHER_PORTS = ("success", "error", EMPTY)
 CHILD_PORTS = ("success", "error")
 
-MAPS = {"entrypoints": ("label", "to"), "outputs": ("port", "to"), "sources": ("producer", "resultField"), "mapping": ("key", "value"),
-        "partitions": ("key", "value"), "input": ("key", "value"), "output": ("key", "value")}
+MAPS = {
+    "entrypoints": ("label", "to"),
+    "outputs": ("port", "to"),
+    "sources": ("producer", "resultField"),
+    "mapping": ("key", "value"),
+    "partitions": ("key", "value"),
+    "input": ("key", "value"),
+    "output": ("key", "value"),
+}
 """Fields that are maps in JSON and ordered lists of pairs in RDF: field -> the two fields of a pair."""
 LISTS = ("nodes", "candidates", "when", "on", "retryOn", "abortOn")
 IRI_FIELDS = frozenset({"@id", "node", "dag", "candidates", "customNode", "entrypoints", "outputs", "to", "producer"})
@@ -81,8 +120,17 @@ def _plain_term(name: str) -> Any:
 def _build_context() -> dict[str, Any]:
     context: dict[str, Any] = {"@version": 1.1}
     classes = ("DAG", "Placement", *KINDS, "DagReference")
-    plain = dict.fromkeys((*TOP[3:], *(name for kind in KINDS for name in (*REQUIRED[kind], *OPTIONAL[kind])), *RETRY, *GATHER, *ADAPTIVE,
-                           *NESTED, *(name for pair in MAPS.values() for name in pair)))
+    plain = dict.fromkeys(
+        (
+            *TOP[3:],
+            *(name for kind in KINDS for name in (*REQUIRED[kind], *OPTIONAL[kind])),
+            *RETRY,
+            *GATHER,
+            *ADAPTIVE,
+            *NESTED,
+            *(name for pair in MAPS.values() for name in pair),
+        )
+    )
     context |= {name: DAG + name for name in classes}
     context |= {name: _plain_term(name) for name in plain}
     context |= {name: {"@id": _term_iri(name), "@container": "@list"} for name in LISTS}

@@ -6,9 +6,13 @@ likely meant, so that one slip does not look like many.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from functools import cached_property
 
 from causeline.graph.document import Document, Phase, Placement, Terminal
 from causeline.graph.plan import outputs_of
+
+_GUESSES = 20
+"""For how many wrong targets a better one is looked for; a document with more has other troubles."""
 
 
 class Ways:
@@ -51,11 +55,22 @@ class Ways:
 
     def meant(self, iri: str) -> str | None:
         """The placement an IRI that leads nowhere was most likely meant to be: the same up to a slip in the last part."""
+        if iri not in self._guesses and len(self._guesses) >= _GUESSES:
+            return None
         if iri not in self._guesses:
             near = [(_likeness(iri, known), known) for known in self.ids]
             best = max(near, default=(0.0, None))
             self._guesses[iri] = best[1] if best[0] >= 0.75 else None
         return self._guesses[iri]
+
+    @cached_property
+    def inbound(self) -> Mapping[int, list[int]]:
+        """Who leads to a placement, in declared order."""
+        found: dict[int, list[int]] = {}
+        for number, routes in enumerate(self.routes):
+            for target in dict.fromkeys(routes.values()):
+                found.setdefault(target, []).append(number)
+        return found
 
     def reach(self, starts: Iterable[int], without: int | None = None) -> set[int]:
         """Everything that can be reached from `starts`; `without` is reached but not passed."""
@@ -79,11 +94,14 @@ class Ways:
 
     def unreachable_roots(self) -> list[list[int]]:
         """Groups of placements nothing leads to; those that only follow from such a group are not named again."""
-        cut_off = {number for number in range(len(self.ids)) if not isinstance(self.placements[number], Phase)} - self.reach(self.entries.values())
+        cut_off = {number for number in range(len(self.ids)) if not isinstance(self.placements[number], Phase)} - self.reach(
+            self.entries.values()
+        )
         components = self.components(cut_off)
         home = {number: place for place, component in enumerate(components) for number in component}
-        entered = {home[target] for number in cut_off for target in self.routes[number].values()
-                   if target in home and home[target] != home[number]}
+        entered = {
+            home[target] for number in cut_off for target in self.routes[number].values() if target in home and home[target] != home[number]
+        }
         return [component for place, component in enumerate(components) if place not in entered]
 
     def terminals(self) -> set[int]:
@@ -93,7 +111,7 @@ class Ways:
 def _likeness(iri: str, known: str) -> float:
     """How alike the last parts are, if all before them is equal; 0.0 otherwise."""
     cut = max(known.rfind("/"), known.rfind(":"), known.rfind("#")) + 1
-    if not iri.startswith(known[:cut]):
+    if not iri.startswith(known[:cut]) or len(iri) - cut > 100:
         return 0.0
     matcher = SequenceMatcher(None, iri[cut:], known[cut:])
     return matcher.ratio() if matcher.real_quick_ratio() >= 0.75 else 0.0
