@@ -1,0 +1,11 @@
+import pytest
+
+from causeline.adapters.stores import open_store
+from causeline.testing.store_laws import Backend, StoreLaws
+
+
+class TestMemory(StoreLaws):
+    @pytest.fixture
+    def backend(self) -> Backend:
+        store = open_store("memory://")
+        return Backend(connect=lambda: store, durable=False)
