@@ -12,7 +12,7 @@ from causeline.agent.conversation import Conversation
 from causeline.agent.output import check_output
 from causeline.agent.remember import REMEMBER, note, only_remember
 from causeline.causal import AgentState, Append
-from causeline.errors import CauselineError, Invalid
+from causeline.errors import CauselineError, Exhausted, Invalid
 from causeline.graph.node import Context, Outcome, node
 from causeline.models.failures import ModelError
 from causeline.models.messages import ToolCall
@@ -32,25 +32,20 @@ async def call_model(ctx: Context) -> Outcome:
     log: AgentState = ctx.state["log"]
     talk.fold(log)
     try:
-        reply = await _stream(ctx, talk, talk.request())
-    except ModelError as error:
+        request, shown = talk.request(log)
+        reply = await _stream(ctx, talk, request)
+    except (ModelError, Exhausted) as error:
         return _failed("model_error", error)
     talk.scope.facts.update(_facts(reply))
     text, decoded = talk.decode(reply)
     calls = talk.named(decoded, ctx.step)
-    inference = _inference(talk, log, text, calls, reply.finish)
+    said = {"text": text, "calls": [call.to_json() for call in calls], "finish": reply.finish}
+    inference = Append("inference", said, parents=shown)
     if calls:
         return _calls(talk, inference, text, calls, ctx.step)
     if not text.strip():
         return _empty(talk, inference)
     return _answer(talk, inference, text, reply.finish)
-
-
-def _inference(talk: Conversation, log: AgentState, text: str, calls: Sequence[ToolCall], finish: str) -> Append:
-    payload = {"text": text, "calls": [call.to_json() for call in calls], "finish": finish}
-    if talk.recalled is None:
-        return Append("inference", payload)
-    return Append("inference", payload, parents=(*log.frontier, talk.recalled[0]))
 
 
 def _calls(talk: Conversation, inference: Append, text: str, calls: Sequence[ToolCall], step: int) -> Outcome:

@@ -9,9 +9,9 @@ from typing import Any
 
 from causeline.agent.options import Options
 from causeline.agent.remember import REMEMBER
-from causeline.causal import AgentState
+from causeline.causal import AgentState, project
 from causeline.models.decode import decode_calls
-from causeline.models.messages import ToolCall, ToolSpec
+from causeline.models.messages import Message, ToolCall, ToolSpec
 from causeline.models.model import Model, Reply, Request
 from causeline.models.transcript import Transcript
 from causeline.tools.approval import approves_all
@@ -19,6 +19,9 @@ from causeline.tools.calls import Call, arguments_hash, derive
 from causeline.tools.scope import RunScope
 from causeline.tools.toolbox import Toolbox
 from causeline.tools.trim import shorten
+
+CONTEXT_TOKENS = 16_000
+"""The size of a bounded view where the agent says nothing."""
 
 
 class Conversation:
@@ -33,7 +36,8 @@ class Conversation:
         self.transcript = Transcript(self._shorten)
         self.recalled: tuple[str, str] | None = None
         self._folded = 0
-        self._specs: tuple[ToolSpec, ...] = tuple(toolbox.specs())
+        self._schema = options.response_schema()
+        self._specs: tuple[ToolSpec, ...] = toolbox.specs()
 
     def fold(self, log: AgentState) -> Transcript:
         """Bring the transcript up to the log. Costs what was added since the last call."""
@@ -54,18 +58,26 @@ class Conversation:
         limit = self.options.max_tool_rounds
         return limit is not None and self.transcript.tool_rounds >= limit
 
-    def request(self) -> Request:
-        """The view for the next model call. Nothing is copied: the messages are the transcript's own list."""
-        return Request(
-            messages=self.transcript.view,
-            system=self.system,
-            recall=self.recalled[1] if self.recalled and self.recalled[1] else None,
-            tools=() if self.budget_spent() else self._specs,
-            response_schema=self.options.response_format,
-            temperature=self.options.temperature,
-            max_tokens=self.options.max_tokens,
-            round=self.transcript.round,
-        )
+    def request(self, log: AgentState) -> tuple[Request, tuple[str, ...]]:
+        """The view for the next model call, and the ids of what it shows: the reply's parents.
+
+        The full transcript is the transcript's own list, never copied; its heads stand for all of it. A `causal` view
+        is bounded and built anew. Raises Exhausted if what it must show does not fit.
+        """
+        recalled = self.recalled if self.recalled and self.recalled[1] else None
+        if self.options.context_mode == "causal":
+            view = project(log, self._question(), self.options.context_tokens or CONTEXT_TOKENS)
+            return self._asked([Message.from_json(one) for one in view.messages], None, None), view.ids
+        shown = (*log.frontier, recalled[0]) if recalled else tuple(log.frontier)
+        return self._asked(self.transcript.view, self.system, recalled[1] if recalled else None), shown
+
+    def _asked(self, messages: Sequence[Message], system: str | None, recall: str | None) -> Request:
+        return Request(messages=messages, system=system, recall=recall, tools=() if self.budget_spent() else self._specs,
+                       response_schema=self._schema, temperature=self.options.temperature, max_tokens=self.options.max_tokens,
+                       round=self.transcript.round)
+
+    def _question(self) -> str:
+        return next((one.text for one in reversed(self.transcript.messages) if one.role == "user"), "")
 
     def decode(self, reply: Reply) -> tuple[str, tuple[ToolCall, ...]]:
         """Text and calls of a reply, with calls found in its text where this agent looks for them there."""

@@ -15,15 +15,15 @@ from causeline.agent.conversation import Conversation, template_values
 from causeline.agent.entry import entrypoint, leave
 from causeline.agent.options import Options
 from causeline.agent.output import typed
-from causeline.agent.remember import DEFAULT_TYPES, REMEMBER, parameters
+from causeline.agent.remember import REMEMBER, parameters
 from causeline.agent.template import render
 from causeline.errors import Invalid
 from causeline.graph import Document, Limits, Node, load
 from causeline.models.model import Model
 from causeline.tools.execute import argument_fault
 from causeline.tools.tool import Tool, ToolContext, schema_tool
-from causeline.tools.toolbox import Toolbox
 from causeline.tools.scope import RunScope
+from causeline.tools.toolbox import Toolbox
 
 OpenModel = Callable[[Options], Model]
 MAX_STEPS = 10_000
@@ -39,7 +39,8 @@ class AgentDefinition:
 
     def __init__(self, options: Options, tools: Sequence[Tool], open_model: OpenModel, *, manifest: Mapping[str, Any] | None = None) -> None:
         self.options = options
-        self.toolbox = Toolbox([*tools, *([remember_tool(options)] if options.remember else [])], use=options.use_tools, skills=options.skill_set())
+        own = Toolbox(tools, use=options.use_tools, skills=options.skill_set())
+        self.toolbox = own.with_tools([remember_tool(options)]) if options.remember else own
         self._open_model = open_model
         self._manifest = manifest
         self._model: Model | None = None
@@ -107,6 +108,3 @@ def remember_tool(options: Options) -> Tool:
 
 def _react() -> Document:
     return load(resources.files("causeline.agent").joinpath("react.jsonld").read_bytes())
-
-
-__all__ = ["DEFAULT_TYPES", "AgentDefinition"]

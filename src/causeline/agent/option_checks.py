@@ -73,7 +73,7 @@ FUNCTION = _one("a function", callable)
 VARIABLE = _matching("the name of an environment variable", _VARIABLE)
 URL = _one("an address that begins with http:// or https://", lambda value: isinstance(value, str) and value.startswith(("http://", "https://")))
 PATH = _one("a path", lambda value: isinstance(value, str | Path) and bool(str(value)))
-MODEL = _one('a model, such as "openai:gpt-5-mini" or a Model object', lambda value: is_model(value) or (isinstance(value, str) and value.strip()))
+MODEL = _one('a model, such as "openai:gpt-5-mini" or a Model', lambda value: is_model(value) or (isinstance(value, str) and value.strip()))
 
 
 def _system(value: Any) -> list[str]:
@@ -130,9 +130,10 @@ def _node_types(value: Any) -> list[str]:
     if not _is_sequence(value) or not 1 <= len(value) <= MAX_NODE_TYPES:
         return _expected(f"a list of 1 to {MAX_NODE_TYPES} types", value)
     name = _matching("a type name (a letter, then letters, digits, _ or -, in lower case)", _SEMANTIC_TYPE)
+    rules = {"name": name, "description": TEXT}
     lines: list[str] = []
     for index, each in enumerate(value):
-        found = _table(cast(Mapping[str, Any], each), {"name": name, "description": TEXT}, needed=("name",)) if isinstance(each, Mapping) else name(each)
+        found = _table(cast(Mapping[str, Any], each), rules, needed=("name",)) if isinstance(each, Mapping) else name(each)
         lines.extend(f"[{index}]: {line}" for line in found)
     return lines
 

@@ -45,6 +45,7 @@ class Dispatch:
         self._waiting: dict[str, asyncio.Task[None]] = {}
         self._keepers: list[asyncio.Task[None]] = []
         self._watch = LeaseWatch()
+        self._broken: dict[str, BaseException] = {}
 
     def open(self) -> None:
         """Begin the heartbeat, and to listen for cancels from other processes."""
@@ -83,6 +84,8 @@ class Dispatch:
 
     async def gone(self, run: Run) -> bool:
         """Whether the holder of a run is gone. Waits out a lease where that cannot be looked up."""
+        if run.holder == self.holder:
+            return run.id not in self._driven
         while not self._watch.expired(run, self.clock.monotonic()):
             if run.holder is None or looked_up(run.holder):
                 return False
@@ -96,7 +99,7 @@ class Dispatch:
     async def rescue(self, owner: str, session: str) -> None:
         """Take over the session's run if its process is evidently gone, so that it goes on before a new one starts."""
         for run in await self.store.rows(Run, owner=owner, session=session, status=("running",)):
-            if run.id not in self._driven and evidently_gone(run.holder):
+            if run.id not in self._driven and (run.holder == self.holder or evidently_gone(run.holder)):
                 await self.claim(run)
 
     def stop(self, run_id: str) -> None:
@@ -112,19 +115,23 @@ class Dispatch:
         self.stop(run_id)
         await self.wait(run_id)
 
-    async def wait(self, run_id: str) -> bool:
-        """Wait for the end of a run this process drives or has queued. False if it has none of that id."""
+    async def wait(self, run_id: str) -> None:
+        """Wait until this process does not drive the run, nor has it queued, any more. Raises what kept the
+        run from being recorded, such as Unavailable for a store that cannot write; the run can then be resumed."""
         waiting = self._waiting.get(run_id)
         if waiting is not None:
             await asyncio.wait([waiting])
         driven = self._driven.get(run_id)
         if driven is not None:
             await asyncio.wait([driven.task])
-        return driven is not None
+        broken = self._broken.get(run_id)
+        if broken is not None:
+            raise broken
 
     # inside
 
     def _drive(self, run: Run) -> None:
+        self._broken.pop(run.id, None)
         self.feed.begin(run.id)
         task = asyncio.create_task(self._run(run), name=f"run {run.id}")
         self._driven[run.id] = _Driven(task)
@@ -143,6 +150,8 @@ class Dispatch:
             await runner.drive(driven.loaded)
         except Conflict:
             return
+        except Exception as error:  # noqa: BLE001  (kept for whoever waits for this run)
+            self._broken[run.id] = error
         finally:
             self._driven.pop(run.id, None)
             self.feed.end(run.id)

@@ -15,7 +15,7 @@ def new_name(prefix: str, now: float) -> str:
     return prefix + base64.b32hexencode(raw).decode().lower()
 
 
-def checked_name(what: str, name: str) -> str:
+def checked_name(what: str, name: object) -> str:
     """The name if it may be one. Raises Invalid before anything is written."""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or ".." in name:
         raise Invalid(f"{what} {name!r}: use 1 to 128 letters, digits and . _ : - , beginning with a letter or digit, without '..'")

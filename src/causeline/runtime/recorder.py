@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from causeline.causal import AgentState, CausalNode, apply, checkpoint_id
-from causeline.errors import Conflict
+from causeline.errors import CauselineError
 from causeline.graph import Emitted, Step
 from causeline.graph import Progress as Finished
 from causeline.policy import Clock
@@ -182,13 +182,13 @@ class Recorder:
     def _flush_now(self) -> None:
         self._flush = None
         if self._events and self._failure is None:
-            self._flushing = asyncio.ensure_future(self._write_events())
+            self._flushing = asyncio.create_task(self._write_events())
 
     async def _write_events(self) -> None:
         try:
             await self._write(only_if_events=True)
-        except Exception as error:  # noqa: BLE001  (kept, and raised at the next write, where somebody awaits it)
-            self._failure = error
+        except CauselineError:
+            return  # kept in _failure, and raised at the next write, where somebody awaits it
 
     # writing
 
@@ -226,8 +226,8 @@ class Recorder:
                             progress=progress, first_event=first, events=events, patch=patch)
             try:
                 await self.store.commit(commit)
-            except Conflict as error:
-                self._failure = error
+            except Exception as error:
+                self._failure = error  # nothing is written after a write that failed: what is durable stays a whole
                 raise
             if checkpoint is not None:
                 self.head = self.session_head = checkpoint.id

@@ -55,7 +55,8 @@ class Runner:
             LOG: Reducer("log", lambda old, _new: old, stored=False),  # the recorder appends, with the commit
             CALLS: Reducer("calls", lambda _old, new: new, stored=False),
         }
-        self._dispatcher.register_all([program.document, *program.documents], program.nodes, reducers=self._reducers)
+        documents = [program.document, *program.documents]
+        self._dispatcher.register_all(documents, program.nodes, reducers={one.id: self._reducers for one in documents})
 
     async def load(self, run: Run) -> Loaded:
         """Read the run's branch and stand at its next step. Raises what the store or the engine raises."""
@@ -172,12 +173,13 @@ class Runner:
         if head is None or not stands:
             return self._dispatcher.execute(iri, branch.channels, journal=recorder, services=services)
         saved = {
-            "position": head.position, "channels": branch.channels, "document": branch.document,
+            "position": head.position, "document": branch.document,
+            "channels": {channel: value for channel, value in branch.channels.items() if channel not in self._reducers},
             "progress": [{"step": one.step, "path": list(one.path), "index": one.index, "port": one.port, "writes": one.writes} for one in progress],
         }
         answers = self._answers(head, run, [*recorder.opened.values(), *recorder.asked])
         first = head.step + 1 if run.head is not None else 0
-        return self._dispatcher.resume(iri, saved, answers=answers, journal=recorder, services=services, first_step=first)
+        return self._dispatcher.resume(iri, saved, answers=answers, state={LOG: branch.state}, journal=recorder, services=services, first_step=first)
 
     @staticmethod
     def _answers(head: Checkpoint, run: Run, asked: Sequence[Interrupt]) -> Mapping[str, Any]:
@@ -203,9 +205,8 @@ class Runner:
         error: Mapping[str, Any] | None = told.get("error")
         reason = REASONS.get(result.status) or told.get("stop_reason")
         if result.error is not None:
-            code = result.error.code if isinstance(result.error, CauselineError) else type(result.error).__name__
-            error = {"code": code, "message": str(result.error)}
-            reason = LIMIT_REASONS.get(code, reason)
+            error = result.error.to_plain()
+            reason = LIMIT_REASONS.get(result.error.code, reason)
         if status == "succeeded" and reason is None:
             reason = "answered"
         pending = list(told.get("pending_tool_call_ids") or ()) if status == "succeeded" else []

@@ -257,7 +257,8 @@ class Runtime:
             yield told
 
     async def _ended(self, run_id: str) -> None:
-        if await self._dispatch.wait(run_id):
+        await self._dispatch.wait(run_id)
+        if (await self._row(run_id)).status not in ACTIVE:
             return
         async for event in self.feed.follow(self.owner, run_id, 0):
             if event["type"] in LAST:

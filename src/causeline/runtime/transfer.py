@@ -53,8 +53,8 @@ def rows_of(bundle: Export, owner: str, at: str) -> tuple[Session, Sequence[Run]
     facts = {row["checkpoint"]: {key: value for key, value in row.items() if key != "checkpoint"} for row in bundle.facts}
     links = [Link(Checkpoint(**cast("Any", row), facts=facts.get(row["id"], {})), [nodes[name] for name in row["appended"]])
              for row in parents_first(bundle.checkpoints)]
-    runs = [_ended(Run(**{**{key: value for key, value in row.items() if key in _RUN}, "owner": owner}), at) for row in bundle.runs]
-    calls = [CallRow(run=row["run_id"], call=Call(**{key: value for key, value in row.items() if key in _CALL})) for row in bundle.calls]
+    runs = [_ended(Run(**cast("Any", {**_only(row, _RUN), "owner": owner})), at) for row in bundle.runs]
+    calls = [CallRow(run=row["run_id"], call=Call(**cast("Any", _only(row, _CALL)))) for row in bundle.calls]
     return Session(id=bundle.session, owner=owner, head=bundle.head, created_at=at, updated_at=at), runs, links, calls
 
 
@@ -70,6 +70,10 @@ def parents_first(rows: Sequence[CheckpointRow]) -> Sequence[CheckpointRow]:
             ordered.append(row)
             todo.append(row["id"])
     return ordered
+
+
+def _only(row: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key in names}
 
 
 def _ended(run: Run, at: str) -> Run:
