@@ -1,0 +1,172 @@
+"""A bounded channel between one producer side and one reader.
+
+Law: what was buffered before a failure is read before the failure; a full buffer makes the producer wait; a reader
+that leaves early stops the producer; nothing keeps running afterwards.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+from causeline.errors import Conflict, Misuse, Unavailable
+from causeline.graph.events import Event
+from causeline.graph.execution import Execution
+
+T = TypeVar("T")
+
+
+class ChannelClosed(Conflict):
+    """A push into a channel that was closed, failed or left by its reader; the item was not taken."""
+
+    code = "channel_closed"
+
+
+class InnerFailed(Unavailable):
+    """The execution behind a channel did not complete. `facts["status"]` says how it ended."""
+
+    code = "inner_failed"
+
+
+class StreamChannel(Generic[T]):
+    """Items pass in order; at most `capacity` wait. One reader iterates; any number of producers push."""
+
+    def __init__(self, capacity: int = 256) -> None:
+        if capacity < 1:
+            raise Misuse(f"a channel needs a capacity of at least 1, not {capacity}", code="bad_capacity")
+        self._capacity = capacity
+        self._buffer: deque[T] = deque()
+        self._closed = False
+        self._failure: BaseException | None = None
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._reader: asyncio.Future[None] | None = None
+        self._reading = False
+        self._source: Callable[[], AsyncGenerator[T, None]] | None = None
+        self._pump: asyncio.Task[None] | None = None
+
+    @classmethod
+    def driven(cls, producer: Callable[[], AsyncGenerator[T, None]], *, capacity: int = 256) -> "StreamChannel[T]":
+        """A channel fed by an async generator function, which starts with the first read and is closed with the channel."""
+        channel = cls(capacity)
+        channel._source = producer
+        return channel
+
+    @classmethod
+    def from_execution(cls, execution: Execution, select: Callable[[Event], Iterable[T] | None], *, capacity: int = 256) -> "StreamChannel[T]":
+        """What `select` makes of an execution's events. The execution advances only as the channel is read; if it does not complete,
+        the reader gets InnerFailed after the last item."""
+
+        async def items() -> AsyncGenerator[T, None]:
+            async for event in execution:
+                for item in select(event) or ():
+                    yield item
+            result = await execution
+            if result.status != "completed":
+                told = result.error.message if result.error is not None else "no further reason"
+                raise InnerFailed(f"the inner execution ended {result.status}: {told}", status=result.status,
+                                  reason=None if result.error is None else result.error.code)
+
+        return cls.driven(items, capacity=capacity)
+
+    async def push(self, item: T) -> None:
+        """Hand an item over; waits while the buffer is full. Raises ChannelClosed."""
+        while len(self._buffer) >= self._capacity and not self._over:
+            ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(ready)
+            try:
+                await ready
+            except asyncio.CancelledError:
+                if ready.done() and not ready.cancelled():
+                    self._make_room()
+                raise
+        if self._over:
+            raise ChannelClosed("the channel is closed; the item was not taken")
+        self._buffer.append(item)
+        self._wake_reader()
+
+    def close(self) -> None:
+        """No more items; what is buffered can still be read. Closing twice is harmless."""
+        self._closed = True
+        self._release_all()
+
+    def fail(self, error: BaseException) -> None:
+        """No more items; the reader gets what is buffered, then `error`."""
+        if not self._over:
+            self._failure = error
+            self._release_all()
+
+    async def aclose(self) -> None:
+        """Stop: drop what is buffered, refuse producers, and wait until a driven producer has ended."""
+        self._closed = True
+        self._buffer.clear()
+        self._release_all()
+        pump, self._pump = self._pump, None
+        if pump is not None and pump is not asyncio.current_task():
+            pump.cancel()
+            await asyncio.gather(pump, return_exceptions=True)
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        if self._reading:
+            raise Misuse("a channel has one reader; this one is being read already", code="second_reader")
+        self._reading = True
+        return self._read()
+
+    async def _read(self) -> AsyncGenerator[T, None]:
+        try:
+            if self._source is not None and self._pump is None and not self._over:
+                self._pump = asyncio.create_task(self._drive(self._source))
+            while True:
+                while self._buffer:
+                    item = self._buffer.popleft()
+                    self._make_room()
+                    yield item
+                if self._failure is not None:
+                    raise self._failure
+                if self._closed:
+                    return
+                self._reader = asyncio.get_running_loop().create_future()
+                try:
+                    await self._reader
+                finally:
+                    self._reader = None
+        finally:
+            self._reading = False
+            await self.aclose()
+
+    async def _drive(self, producer: Callable[[], AsyncGenerator[T, None]]) -> None:
+        items = producer()
+        try:
+            async for item in items:
+                await self.push(item)
+        except ChannelClosed:
+            return
+        except Exception as error:
+            self.fail(error)
+        else:
+            self.close()
+        finally:
+            await items.aclose()
+
+    @property
+    def _over(self) -> bool:
+        return self._closed or self._failure is not None
+
+    def _make_room(self) -> None:
+        while self._waiting:
+            ready = self._waiting.popleft()
+            if not ready.done():
+                ready.set_result(None)
+                return
+
+    def _release_all(self) -> None:
+        for ready in self._waiting:
+            if not ready.done():
+                ready.set_result(None)
+        self._waiting.clear()
+        self._wake_reader()
+
+    def _wake_reader(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+

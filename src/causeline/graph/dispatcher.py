@@ -1,0 +1,193 @@
+"""The dispatcher: where nodes and documents are registered, checked and executed.
+
+Law: nothing is registered unless everything it refers to is there and `check` finds no fault; a bundle is taken whole or not at all.
+Placement names and IRIs belong to their document: two documents may use the same.
+"""
+
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from causeline.errors import Conflict, Misuse, Missing
+from causeline.graph.check import check
+from causeline.graph.control import Control, SystemClock
+from causeline.graph.document import Document
+from causeline.graph.embed import open_child
+from causeline.graph.events import Journal, Limits, Progress
+from causeline.graph.execution import Execution
+from causeline.graph.finding import DocumentError, Finding
+from causeline.graph.gather import Strategy
+from causeline.graph.node import Node
+from causeline.graph.plan import Plan, build_plan
+from causeline.graph.position import Child, Pause, Reader, pauses
+from causeline.graph.program import Program, bind
+from causeline.graph.replay import fold
+from causeline.graph.scatter import OutcomeReducer
+from causeline.graph.state import Channels, Combine, Reducer, as_reducer, plain
+from causeline.policy import Clock
+
+Reducers = Mapping[str, "str | Combine | Reducer"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """How an execution is to run."""
+
+    sources: Mapping[str, Any]
+    deadline: float | None
+    limits: Limits | None
+    journal: Journal | None
+    services: Mapping[type, object]
+    observers: Iterable[object]
+    first_step: int
+
+
+class Dispatcher:
+    """Holds nodes and documents and starts executions of them. `clock` is for deadlines, timeouts and retries; `strategies` are further
+    gather strategies and `outcomes` further scatter reducers by name."""
+
+    def __init__(self, *, limits: Limits | None = None, clock: Clock | None = None, strategies: Mapping[str, Strategy] | None = None,
+                 outcomes: Mapping[str, OutcomeReducer] | None = None) -> None:
+        self.limits = limits or Limits()
+        self._clock: Clock = clock or SystemClock()
+        self._strategies = dict(strategies or {})
+        self._outcomes = dict(outcomes or {})
+        self._nodes: dict[str, Node] = {}
+        self._documents: dict[str, Document] = {}
+        self._programs: dict[str, Program] = {}
+
+    # -- registration
+
+    def register(self, document: Document, nodes: Iterable[Node] = (), *, reducers: Reducers | None = None) -> None:
+        """Register a document and the nodes it needs. `reducers` is channel -> `override | append | keep | merge`, a function
+        `(old, write) -> new`, or a Reducer. Registering the same again does nothing.
+
+        Raises DocumentError with every finding, Conflict where an IRI is taken by something else.
+        """
+        self.register_all([document], nodes, reducers=reducers)
+
+    def register_all(self, documents: Iterable[Document], nodes: Iterable[Node] = (), *, reducers: Reducers | None = None) -> None:
+        """Register documents that may refer to each other, all or none; `reducers` hold for each of them."""
+        added = list(documents)
+        known_nodes = self._with_nodes(nodes)
+        known_documents = dict(self._documents)
+        bound = {channel: as_reducer(channel, one) for channel, one in (reducers or {}).items()}
+        for document in added:
+            self._may_add(known_documents, document, bound)
+            known_documents[document.id] = document
+        findings = [finding for document in added for finding in self._check(document, known_nodes, known_documents, bound)]
+        if findings:
+            names = ", ".join(document.name for document in added)
+            raise DocumentError(f"{names}: {len(findings)} finding{'s' if len(findings) > 1 else ''}; nothing was registered", findings)
+        programs = {document.id: bind(build_plan(document), known_nodes, bound, self._strategies, self._outcomes) for document in added}
+        self._nodes, self._documents = known_nodes, known_documents
+        self._programs.update(programs)
+
+    def _with_nodes(self, nodes: Iterable[Node]) -> dict[str, Node]:
+        known = dict(self._nodes)
+        for node in nodes:
+            there = known.setdefault(node.iri, node)
+            if there is not node and there != node:
+                raise Conflict(f"another node is registered as {node.iri}; give this one another IRI", code="node_taken", node=node.iri)
+        return known
+
+    def _may_add(self, known: Mapping[str, Document], document: Document, reducers: Mapping[str, Reducer]) -> None:
+        there = known.get(document.id)
+        if there is None:
+            return
+        if there.hash != document.hash:
+            raise Conflict(f"another version of {document.id} is registered; use another dispatcher, or give the document another IRI",
+                           code="document_taken", document=document.id)
+        if document.id in self._programs and self._programs[document.id].reducers != reducers:
+            raise Conflict(f"{document.id} is registered with other reducers", code="document_taken", document=document.id)
+
+    def _check(self, document: Document, nodes: Mapping[str, Node], documents: Mapping[str, Document], reducers: Mapping[str, Reducer]) -> list[Finding]:
+        found = check(document, nodes, documents, closed=True, strategies=self._strategies, reducers=self._outcomes,
+                      channels={channel: one.name for channel, one in reducers.items()})
+        return [finding for finding in found if not finding.warning]
+
+    def document(self, iri: str) -> Document:
+        """A registered document. Raises Missing."""
+        return self._program(iri).plan.document
+
+    # -- execution
+
+    def execute(self, iri: str, state: Mapping[str, Any] | None = None, *, sources: Mapping[str, Any] | None = None, deadline: float | None = None,
+                limits: Limits | None = None, journal: Journal | None = None, services: Mapping[type, object] | None = None,
+                observers: Iterable[object] = (), first_step: int = 0, entry: str | None = None) -> Execution:
+        """An execution of a document, not yet started. `state` are the first channel values; `sources` is scatter source -> iterable or
+        async iterable, for the top-level document (async iterables in `state` count as sources too); `deadline` is in
+        seconds from the start; `entry` names the one entrypoint to take. Raises Missing."""
+        program = self._program(iri)
+        if entry is not None and entry not in program.plan.entries:
+            raise Missing(f"{iri} has no entrypoint {entry!r}; it has {', '.join(program.plan.entries)}", code="unknown_entrypoint", entry=entry)
+        values = dict(state or {})
+        found = {**_streams(values), **(sources or {})}
+        child = open_child(program, {channel: value for channel, value in values.items() if channel not in found}, entry)
+        return self._start(child, _Terms(found, deadline, limits, journal, services or {}, observers, first_step), {})
+
+    def resume(self, iri: str, saved: Mapping[str, Any], *, sources: Mapping[str, Any] | None = None, answers: Any = None, adopt: bool = False,
+               state: Mapping[str, Any] | None = None, deadline: float | None = None, limits: Limits | None = None, journal: Journal | None = None,
+               services: Mapping[type, object] | None = None, observers: Iterable[object] = (), first_step: int = 0) -> Execution:
+        """Go on from `saved` ({position, channels, document} and, if a journal has them, `progress` rows).
+
+        `answers` is pause key -> answer; a single value is taken where exactly one question is open. `state` holds values of channels that
+        are not stored. Async sources must start from their beginning; finished items are passed over. With `adopt` the document may
+        have changed, as long as every place the position needs is still there.
+        Raises PositionMismatch, UnknownAnswer, Missing.
+        """
+        program = self._program(iri)
+        reader = Reader(self._bound, adopt=adopt)
+        reader.check_hash(program.plan, saved["document"])
+        values = {channel: value if (one := program.reducers.get(channel)) is not None and not one.stored else plain(value, channel)
+                  for channel, value in cast("Mapping[str, Any]", saved["channels"]).items()}
+        values.update(state or {})
+        child = Child(program.plan, reader.position(program.plan, plain(saved["position"], "position")), Channels(values, program.reducers))
+        fold(self._programs, child, [Progress.from_plain(row) for row in saved.get("progress", ())])
+        given = _answers(answers, list(pauses(child.plan, child.position)))
+        return self._start(child, _Terms(sources or {}, deadline, limits, journal, services or {}, observers, first_step), given)
+
+    def _start(self, child: Child, terms: _Terms, answers: Mapping[str, Any]) -> Execution:
+        limits = terms.limits or self.limits
+        control = Control(self._programs, self._clock, limits, journal=terms.journal, services=terms.services, sources=terms.sources,
+                          answers=answers, observers=tuple(terms.observers), first_step=terms.first_step)
+        bounds = [seconds for seconds in (terms.deadline, limits.wall) if seconds is not None]
+        return Execution(control, child, seconds=min(bounds, default=None))
+
+    def _program(self, iri: str) -> Program:
+        program = self._programs.get(iri)
+        if program is None:
+            known = ", ".join(self._programs) or "none"
+            raise Missing(f"no document is registered as {iri}; registered: {known}", code="unknown_document", document=iri)
+        return program
+
+    def _bound(self, iri: str) -> tuple[Plan, Mapping[str, Reducer]]:
+        program = self._program(iri)
+        return program.plan, program.reducers
+
+
+class UnknownAnswer(Misuse):
+    """An answer that fits no open question. `facts["open"]` are the keys that are open."""
+
+    code = "unknown_answer"
+
+
+def _answers(given: Any, asked: list[Pause]) -> Mapping[str, Any]:
+    keys = [pause.key for pause in asked]
+    shown = ", ".join(keys) or "none"
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        if len(keys) != 1:
+            raise UnknownAnswer(f"one answer was given but {len(keys)} questions are open ({shown}); give answers={{key: answer}}", open=keys)
+        return {keys[0]: given}
+    answers = cast("Mapping[str, Any]", given)
+    unknown = [key for key in answers if key not in keys]
+    if unknown:
+        raise UnknownAnswer(f"no open question has the key {unknown[0]!r}; open are {shown}", open=keys)
+    return answers
+
+
+def _streams(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values that can only be read once, which no channel can hold."""
+    return {channel: value for channel, value in values.items() if isinstance(value, AsyncIterable | Iterator)}

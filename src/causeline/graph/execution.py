@@ -1,0 +1,153 @@
+"""An execution: something to await for its result, or to iterate for its steps.
+
+Law: the walk runs once, in one task of its own, started when somebody first awaits or iterates. Whoever iterates drives it: the walk
+waits until a step has been taken, and leaving the iteration early cancels it. No task outlives it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from typing import Any, Literal, cast
+
+from causeline.graph.control import Control, Slot
+from causeline.graph.driver import Count, Frame
+from causeline.graph.events import Emitted, Event, Failure, Result, Status
+from causeline.graph.position import Child, pauses
+from causeline.graph.state import plain
+
+
+class Execution:
+    """A walk through a document. `status` is `pending`, `running`, or how it ended."""
+
+    def __init__(self, control: Control, child: Child, *, seconds: float | None) -> None:
+        self._control = control
+        self._frame = Frame(control, child, count=Count(child.position.visits))
+        self._seconds = seconds
+        self._task: asyncio.Task[Result] | None = None
+        self._events: deque[Event] = deque()
+        self._wanted: asyncio.Future[None] | None = None
+        self._taken: asyncio.Future[None] | None = None
+        self._result: Result | None = None
+
+    @property
+    def status(self) -> Status | Literal["pending", "running"]:
+        """Where the execution is."""
+        if self._result is not None:
+            return self._result.status
+        return "pending" if self._task is None else "running"
+
+    def cancel(self) -> None:
+        """Stop soon, at any depth; what has finished is kept, and the result says `cancelled`. Returns at once."""
+        if self._result is None:
+            self._control.stop("cancelled")
+
+    def __await__(self) -> Generator[Any, None, Result]:
+        return self._outcome().__await__()
+
+    async def _outcome(self) -> Result:
+        """The result; raises what the journal raised. Cancelling whoever awaits it cancels the execution."""
+        task = self._start()
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.done():
+                self.cancel()
+                await asyncio.wait({task})
+            raise
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self._iterate()
+
+    async def _iterate(self) -> AsyncGenerator[Event, None]:
+        """Steps, progress inside steps, and what nodes emit, as they come."""
+        if self._result is not None:
+            return
+        self._control.deliver = self._deliver
+        task = self._start()
+        try:
+            while True:
+                while self._events:
+                    yield self._events.popleft()
+                if task.done():
+                    break
+                await self._more(task)
+        finally:
+            self._control.deliver = None
+            self._release()
+            if not task.done():
+                self.cancel()
+                await asyncio.wait({task})
+        task.result()
+
+    async def _more(self, task: "asyncio.Task[Result]") -> None:
+        """Let the walk go on until it has something to tell or is over."""
+        self._release()
+        self._wanted = asyncio.get_running_loop().create_future()
+        task.add_done_callback(self._wake)
+        try:
+            await self._wanted
+        finally:
+            task.remove_done_callback(self._wake)
+            self._wanted = None
+
+    def _wake(self, _task: object = None) -> None:
+        if self._wanted is not None and not self._wanted.done():
+            self._wanted.set_result(None)
+
+    def _release(self) -> None:
+        if self._taken is not None and not self._taken.done():
+            self._taken.set_result(None)
+        self._taken = None
+
+    def _deliver(self, event: Event) -> Awaitable[None] | None:
+        """Hand an event to the iteration. What a node emits never waits; finished work waits until it was taken."""
+        self._events.append(event)
+        self._wake()
+        if isinstance(event, Emitted):
+            return None
+        if self._taken is None:
+            self._taken = asyncio.get_running_loop().create_future()
+        return self._taken
+
+    def _start(self) -> "asyncio.Task[Result]":
+        if self._task is None:
+            self._task = asyncio.create_task(self._body())
+        return self._task
+
+    async def _body(self) -> Result:
+        control = self._control
+        try:
+            if self._seconds is not None:
+                control.deadline = control.clock.monotonic() + self._seconds
+                control.spawn(self._alarm(self._seconds))
+            status = await control.walk(self._frame.run)
+            self._result = self._ended(status)
+        except asyncio.CancelledError:
+            control.stop("cancelled")
+            self._result = self._ended(None)
+        finally:
+            await control.settle_tasks()
+        control.observe("on_end", self._result)
+        if control.torn is not None:
+            raise control.torn
+        return self._result
+
+    async def _alarm(self, seconds: float) -> None:
+        await self._control.clock.sleep(seconds)
+        self._control.stop("timed_out")
+
+    def _ended(self, status: Status | None) -> Result:
+        control, frame = self._control, self._frame
+        failure: Failure | None = frame.failure
+        if status is None:
+            assert control.halted is not None
+            status, failure = control.halted, control.failure
+        asked = tuple(pauses(frame.program.plan, frame.position)) if status == "interrupted" else ()
+        return Result(status, dict(frame.channels.values), failure, asked, tuple(control.warnings), self.saved)
+
+    def saved(self) -> dict[str, Any]:
+        """Plain JSON {position, channels, document} of where it stands, also while it runs. Raises NotPlain."""
+        frame = self._frame
+        position = plain(frame.position.to_plain(frame.program.plan), "position")
+        return {"document": frame.program.plan.document.hash, "position": position, "channels": frame.channels.to_plain()}
+
