@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from causeline.causal.canonical import InvalidValue, canonical
-from causeline.causal.identity import check_key, check_kind
+from causeline.causal.ids import check_key, check_kind
 from causeline.causal.node import CausalNode, check_time
 from causeline.causal.state import AgentState
+from causeline.causal.writing import InvalidValue, canonical
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,13 @@ def apply(state: AgentState, appends: Sequence[Append], created_at: str) -> list
     became: dict[int, str] = {}
     fresh: list[CausalNode] = []
     for append, content in zip(appends, contents, strict=True):
-        parents = state.frontier if append.parents == "frontier" else [
-            parent if isinstance(parent, str) else became[id(parent)] for parent in append.parents
-        ]
-        length = len(state)
-        node = state.place(
-            append.kind, content, parents, created_at=created_at, resource_key=append.resource_key, advance=append.advance
+        parents = (
+            state.frontier
+            if append.parents == "frontier"
+            else [parent if isinstance(parent, str) else became[id(parent)] for parent in append.parents]
         )
+        length = len(state)
+        node = state.place(append.kind, content, parents, created_at=created_at, resource_key=append.resource_key, advance=append.advance)
         became[id(append)] = node.id
         if len(state) > length:
             fresh.append(node)

@@ -14,15 +14,15 @@ from typing import Any, cast
 
 import orjson
 
-from causeline.causal.canonical import InvalidValue
 from causeline.causal.checkpoint import HASHED, CheckpointRow, checkpoint_id
+from causeline.causal.checks import check_keys, read_node, read_state
 from causeline.causal.export import branch_of, call_order, canonical_halves, checkpoint_order, digest_of, run_order
 from causeline.causal.limits import BUNDLE_DEPTH, Limits, VerifyError
 from causeline.causal.node import CausalNode, check_time
 from causeline.causal.reading import has_rounded, parse
 from causeline.causal.replay import replay
 from causeline.causal.state import AgentState
-from causeline.causal.verify import check_keys, read_node, read_state
+from causeline.causal.writing import InvalidValue
 from causeline.errors import Misuse
 
 _CHECKPOINT = re.compile(r"ck_[0-9a-f]{24}")
@@ -139,8 +139,16 @@ def _check(bundle: dict[str, Any], limits: Limits) -> Export:
     if frontier != (by_id[head]["frontier"] if head is not None else []):
         raise VerifyError(head, None, "the frontier of state is not that of the head checkpoint")
     return Export(
-        bundle["session"], bundle["owner"], head, AgentState.restore(nodes, frontier), tuple(others), tuple(rows),
-        tuple(bundle["runs"]), tuple(bundle["calls"]), tuple(bundle["facts"]), bundle["digest"],
+        bundle["session"],
+        bundle["owner"],
+        head,
+        AgentState.restore(nodes, frontier),
+        tuple(others),
+        tuple(rows),
+        tuple(bundle["runs"]),
+        tuple(bundle["calls"]),
+        tuple(bundle["facts"]),
+        bundle["digest"],
     )
 
 

@@ -10,12 +10,12 @@ from hashlib import sha256
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from causeline.causal.canonical import canonical
 from causeline.causal.limits import WRAPPED_DEPTH
 from causeline.causal.node import CausalNode
 from causeline.causal.payload import field_text, fields
 from causeline.causal.state import AgentState
 from causeline.causal.terms import terms, text_of
+from causeline.causal.writing import canonical
 
 READS = frozenset({"read_file"})
 WRITES = frozenset({"write_file", "edit_file"})

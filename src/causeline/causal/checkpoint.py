@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Any, TypedDict
 
-from causeline.causal.canonical import canonical
 from causeline.causal.limits import WRAPPED_DEPTH
+from causeline.causal.writing import canonical
 
 HASHED = ("parent", "run", "path", "node", "port", "next", "appended", "frontier", "delta", "position")
 
@@ -34,15 +34,32 @@ class CheckpointRow(TypedDict):
 
 
 def checkpoint_id(
-    *, parent: str | None, run: str, path: Sequence[Any], node: str, port: str | None, next: Any,
-    appended: Sequence[str], frontier: Iterable[str], delta: Any, position: Any,
+    *,
+    parent: str | None,
+    run: str,
+    path: Sequence[Any],
+    node: str,
+    port: str | None,
+    next: Any,
+    appended: Sequence[str],
+    frontier: Iterable[str],
+    delta: Any,
+    position: Any,
 ) -> str:
     """`ck_` and the first 24 hexadecimal characters of the SHA-256 of the RFC 8785 form of exactly these ten fields.
 
     `appended` in commit order; `frontier` is sorted here. Raises InvalidValue for what JSON cannot hold.
     """
     fields = {
-        "parent": parent, "run": run, "path": list(path), "node": node, "port": port, "next": next,
-        "appended": list(appended), "frontier": sorted(frontier), "delta": delta, "position": position,
+        "parent": parent,
+        "run": run,
+        "path": list(path),
+        "node": node,
+        "port": port,
+        "next": next,
+        "appended": list(appended),
+        "frontier": sorted(frontier),
+        "delta": delta,
+        "position": position,
     }
     return "ck_" + sha256(canonical(fields, depth=WRAPPED_DEPTH)).hexdigest()[:24]

@@ -19,18 +19,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from causeline.causal.canonical import canonical
 from causeline.causal.checkpoint import CheckpointRow
 from causeline.causal.limits import BUNDLE_DEPTH, VerifyError
 from causeline.causal.node import CausalNode
 from causeline.causal.state import AgentState
+from causeline.causal.writing import canonical
 
 Row = Mapping[str, Any]
 
 
 def build_export(
-    *, session: str, owner: str, head: str | None, nodes: Iterable[CausalNode], checkpoints: Iterable[CheckpointRow],
-    runs: Iterable[Row] = (), calls: Iterable[Row] = (), facts: Iterable[Row] = (),
+    *,
+    session: str,
+    owner: str,
+    head: str | None,
+    nodes: Iterable[CausalNode],
+    checkpoints: Iterable[CheckpointRow],
+    runs: Iterable[Row] = (),
+    calls: Iterable[Row] = (),
+    facts: Iterable[Row] = (),
 ) -> bytes:
     """The bytes of a bundle, without a final newline.
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import orjson
 
-from causeline.causal.canonical import DEPTH, InvalidValue, raise_fault
+from causeline.causal.writing import DEPTH, InvalidValue, raise_fault
 
 _type: Callable[[Any], Any] = type
 _PLAIN_DIGITS = 600
@@ -61,7 +61,9 @@ def parse(text: bytes | str, *, depth: int = DEPTH) -> Any:
     try:
         value = json.loads(
             text.decode() if isinstance(text, bytes) else text,
-            object_pairs_hook=reader.object, parse_int=reader.integer, parse_constant=reader.constant,
+            object_pairs_hook=reader.object,
+            parse_int=reader.integer,
+            parse_constant=reader.constant,
         )
     except UnicodeDecodeError as fault:
         raise InvalidValue("$", f"not UTF-8 text, at byte {fault.start}") from None

@@ -7,9 +7,9 @@ the size of the tree and not the sum over its branches.
 from collections.abc import Mapping, Sequence
 
 from causeline.causal.checkpoint import CheckpointRow
+from causeline.causal.checks import check_chain, check_frontier
 from causeline.causal.limits import VerifyError
 from causeline.causal.node import CausalNode
-from causeline.causal.verify import check_chain, check_frontier
 
 
 class _Walk:

@@ -7,11 +7,11 @@ there is not written again. Nothing here reads a clock: `created_at` is given.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, overload
 
-from causeline.causal.canonical import InvalidValue, canonical
-from causeline.causal.identity import check_key, check_kind, node_id
+from causeline.causal.checks import check_log, read_state
+from causeline.causal.ids import check_key, check_kind, node_id
 from causeline.causal.limits import Limits
 from causeline.causal.node import CausalNode, check_time
-from causeline.causal.verify import check_log, read_state
+from causeline.causal.writing import InvalidValue, canonical
 from causeline.errors import Corrupt, Missing
 
 _CAUSED = frozenset({"tool_call", "tool_result", "answer", "protocol_error", "verification", "resource", "semantic"})
@@ -113,8 +113,14 @@ class AgentState:
         return self._place(name) + 1
 
     def append(
-        self, kind: str, payload: object, parents: Iterable[str] | None = None, *, created_at: str,
-        resource_key: str | None = None, advance: bool = True,
+        self,
+        kind: str,
+        payload: object,
+        parents: Iterable[str] | None = None,
+        *,
+        created_at: str,
+        resource_key: str | None = None,
+        advance: bool = True,
     ) -> CausalNode:
         """Add a node and return it; an equal node that is already there is returned and nothing changes.
 
@@ -213,7 +219,7 @@ class AgentState:
 
     @classmethod
     def from_json(cls, obj: object, limits: Limits = _DEFAULT_LIMITS) -> "AgentState":
-        """The state of a parsed JSON form. Everything is checked (see `verify`); raises VerifyError and takes nothing over."""
+        """The state of a parsed JSON form. Everything is checked (see `checks`); raises VerifyError and takes nothing over."""
         return cls.restore(*read_state(obj, limits))
 
     @classmethod

@@ -11,7 +11,7 @@ from typing import Literal, cast, get_args
 
 import orjson
 
-from causeline.causal.canonical import InvalidValue, canonical
+from causeline.causal.writing import InvalidValue, canonical
 
 Kind = Literal[
     "system", "goal", "inference", "semantic", "tool_call", "tool_result", "resource", "verification", "answer", "protocol_error"

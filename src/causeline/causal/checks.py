@@ -15,10 +15,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, cast
 
-from causeline.causal.canonical import InvalidValue, canonical
-from causeline.causal.identity import check_key, check_kind, node_id
+from causeline.causal.ids import check_key, check_kind, node_id
 from causeline.causal.limits import Limits, VerifyError
 from causeline.causal.node import CausalNode, check_time
+from causeline.causal.writing import InvalidValue, canonical
 
 _ID = re.compile(r"cw_[0-9a-f]{24}")
 _NODE_KEYS = frozenset({"id", "kind", "parents", "payload", "createdAt"})
@@ -73,13 +73,24 @@ def read_node(row: object, index: int, limits: Limits, *, sequence: bool = True)
     except InvalidValue as fault:
         raise VerifyError(name, index, _in_json_words(fault)) from None
     return stored_node(
-        id=name, kind=node["kind"], parents=parents, payload_bytes=payload_bytes, created_at=node["createdAt"], resource_key=key,
+        id=name,
+        kind=node["kind"],
+        parents=parents,
+        payload_bytes=payload_bytes,
+        created_at=node["createdAt"],
+        resource_key=key,
         index=index,
     )
 
 
 def stored_node(
-    *, id: str, kind: str, parents: tuple[str, ...], payload_bytes: bytes, created_at: str, resource_key: str | None = None,
+    *,
+    id: str,
+    kind: str,
+    parents: tuple[str, ...],
+    payload_bytes: bytes,
+    created_at: str,
+    resource_key: str | None = None,
     index: int | None = None,
 ) -> CausalNode:
     """A node from stored columns, its id recomputed from the bytes. Raises VerifyError where they do not match.
@@ -180,4 +191,4 @@ def check_log(nodes: Iterable[CausalNode], frontier: Sequence[str]) -> None:
 def _in_json_words(fault: InvalidValue) -> str:
     if fault.path.startswith("$"):
         return f"payload {fault.path}: {fault.reason}"
-    return f"{ {'created_at': 'createdAt', 'resource_key': 'resourceKey'}.get(fault.path, fault.path)}: {fault.reason}"
+    return f"{ {'created_at': 'createdAt', 'resource_key': 'resourceKey'}.get(fault.path, fault.path) }: {fault.reason}"

@@ -21,9 +21,7 @@ from causeline.errors import Invalid
 DEPTH = 128
 """Containers inside containers that a value may have; a scalar has none."""
 
-_OPTIONS = (
-    orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
-)
+_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 _NULL = type(None)
 _type: Callable[[Any], Any] = type  # as `type`, but a checker does not take it for a proof about the argument
 _LEAVES = frozenset[type]({str, int, bool, _NULL})
