@@ -1,0 +1,35 @@
+"""`causeline check`: everything that is wrong with an agent's file, at once."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from causeline.assemble import load_agent
+from causeline.cli.faults import FAILED
+from causeline.cli.narrate import counted
+from causeline.cli.options import AsJson
+from causeline.cli.terminal import Terminal
+from causeline.cli.text import clean, line
+from causeline.errors import Invalid
+
+
+def command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The agent: agent.toml, .json or .hcl.")], as_json: AsJson = False
+) -> None:
+    """Read an agent's file, load its tools, and list every finding with its line. Nothing is run. Exit code 1 if there are any."""
+    message, findings = "", []
+    try:
+        name = load_agent(file).name
+    except Invalid as error:
+        name, message = None, error.message
+        findings = [str(finding) for finding in error.findings] or [error.message]
+    if as_json:
+        print(line({"agent": name, "findings": findings}))
+    else:
+        terminal = Terminal()
+        for finding in findings:
+            terminal.say(clean(finding))
+        told = f"{file}: {counted(len(findings), 'finding')}" if findings else f"ok: agent {name}"
+        terminal.say(told, "bad" if message else "good")
+    raise typer.Exit(FAILED if message else 0)

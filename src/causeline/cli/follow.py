@@ -1,0 +1,102 @@
+"""Following a run to its end: events as they come, then how it ended.
+
+Law: the run goes on by itself; this only watches. The first Ctrl-C cancels the run and waits for its end, so that
+what had finished is kept; the second one leaves at once.
+"""
+
+import asyncio
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from causeline.cli.ending import as_json, exit_code, told
+from causeline.cli.faults import CTRL_C
+from causeline.cli.narrate import Narrator
+from causeline.cli.opening import on_signal, store_words
+from causeline.cli.terminal import Terminal
+from causeline.cli.text import line
+from causeline.runtime.handle import RunHandle, RunResult
+from causeline.runtime.runtime import Runtime
+
+
+class View(Protocol):
+    """Where a run is shown."""
+
+    def event(self, event: Mapping[str, Any]) -> None: ...
+
+    def end(self, result: RunResult) -> None: ...
+
+
+class Words:
+    """For a person: text as it streams, calls and results, then the end. Does not know when it is no terminal."""
+
+    def __init__(self, store: str, *, steps: bool = False) -> None:
+        self._terminal = Terminal()
+        self._narrator = Narrator(steps=steps)
+        self._store = store_words(store)
+
+    def event(self, event: Mapping[str, Any]) -> None:
+        self._terminal.pieces(self._narrator.tell(event))
+
+    def end(self, result: RunResult) -> None:
+        self._terminal.pieces(told(result, said=self._narrator.said, store=self._store))
+
+
+class Lines:
+    """For a program: an event a line, then the result."""
+
+    def event(self, event: Mapping[str, Any]) -> None:
+        print(line(event), flush=True)
+
+    def end(self, result: RunResult) -> None:
+        print(line(as_json(result)), flush=True)
+
+
+def view(store: str, *, as_json: bool) -> View:
+    """The view that the command line asks for."""
+    return Lines() if as_json else Words(store)
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """How a run ended, and whether Ctrl-C was pressed while it was followed."""
+
+    result: RunResult
+    stopped: bool
+
+    @property
+    def code(self) -> int:
+        """The exit code of a command that did nothing else."""
+        return CTRL_C if self.stopped and self.result.status == "cancelled" else exit_code(self.result)
+
+
+async def follow(runtime: Runtime, run: RunHandle, shown: View, *, after: int = 0) -> Followed:
+    """Show the run's events above `after` and its end."""
+    async with asyncio.TaskGroup() as tasks:
+        stop = _Stop(runtime, run, tasks)
+        with on_signal(signal.SIGINT, stop.press):
+            async for event in run.events(after):
+                shown.event(event)
+            result = await run.result()
+    shown.end(result)
+    return Followed(result, stop.pressed)
+
+
+class _Stop:
+    """What Ctrl-C does while a run is followed."""
+
+    def __init__(self, runtime: Runtime, run: RunHandle, tasks: asyncio.TaskGroup) -> None:
+        self.pressed = False
+        self._runtime = runtime
+        self._run = run
+        self._tasks = tasks
+        self._task = asyncio.current_task()
+
+    def press(self) -> None:
+        if self.pressed and self._task is not None:
+            self._task.cancel()
+            return
+        self.pressed = True
+        Terminal(error=True).say("\ncancelling (Ctrl-C again leaves at once) ...", "quiet")
+        self._tasks.create_task(self._runtime.cancel(self._run.id))

@@ -1,0 +1,103 @@
+"""The command table, and the one place where errors become messages and exit codes.
+
+Law: importing this module loads no command. A command's module is imported when it is called, or when the list
+of all commands is asked for.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from causeline.cli.faults import report, set_debug
+from causeline.cli.terminal import harden_streams
+
+_PANELS: Mapping[str, Sequence[str]] = {
+    "Begin": ("demo", "new"),
+    "Run": ("run", "chat", "answer", "resume", "cancel", "fork", "worker"),
+    "Look": ("sessions", "runs", "show", "why", "recall"),
+    "Keep": ("export", "import", "verify", "migrate"),
+    "Check": ("check", "graph"),
+}
+_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
+_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
+
+
+def _debug(value: bool) -> bool:
+    set_debug(value)
+    return value
+
+
+Debug = Annotated[bool, typer.Option("--debug", callback=_debug, help="Show the Python traceback of an error.", show_default=False)]
+
+
+class _Table(TyperGroup):
+    """Finds a command by name: it is `command`, or the group `app`, of the module `causeline.cli.NAME`."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(_PANEL_OF)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return _load(cmd_name) if cmd_name in _PANEL_OF else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        self.commands = dict.fromkeys(_PANEL_OF)  # the names from which a misspelt one is guessed
+        return super().resolve_command(ctx, args)
+
+
+def _load(name: str) -> Any:
+    module = import_module(f"causeline.cli.{name if name != 'import' else 'import_'}")
+    app = getattr(module, "app", None)
+    if app is None:
+        app = typer.Typer(add_completion=False, rich_markup_mode=None)
+        app.command(name, context_settings=_SETTINGS)(module.command)
+    command: Any = typer.main.get_command(app)
+    command.name, command.rich_help_panel = name, _PANEL_OF[name]
+    command.params.append(_debug_option())
+    return command
+
+
+def _debug_option() -> Any:
+    """`--debug` as an option for every command, kept from the command's own arguments."""
+    one = typer.Typer(add_completion=False)
+
+    @one.command()
+    def _switch(debug: Debug = False) -> None: ...
+
+    option: Any = typer.main.get_command(one).params[0]
+    option.expose_value = False
+    return option
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        print(f"causeline {version('causeline')}")
+        raise typer.Exit
+
+
+app = typer.Typer(cls=_Table, add_completion=False, rich_markup_mode=None, context_settings=_SETTINGS, no_args_is_help=True)
+
+
+@app.callback(
+    epilog="The store is --store URL, else CAUSELINE_STORE, else sqlite:///.causeline/store.db. `causeline COMMAND --help` tells more."
+)
+def root(
+    debug: Debug = False,
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.", show_default=False)
+    ] = False,
+) -> None:
+    """ReAct agents that survive, explain themselves and remember."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command line and leave with its exit code."""
+    harden_streams()
+    try:
+        typer.main.get_command(app).main(arguments, prog_name="causeline")
+    except Exception as error:  # noqa: BLE001 - whatever it is, it becomes a message
+        sys.exit(report(error))

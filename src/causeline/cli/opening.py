@@ -1,0 +1,78 @@
+"""Opening the store and the agents that a command works with, and closing both again."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+import typer
+
+from causeline.assemble import Agent, agent_of, load_agent
+from causeline.assemble import open as open_runtime
+from causeline.cli.faults import CTRL_C
+from causeline.cli.options import DEFAULT_STORE, STORE_VARIABLE
+from causeline.errors import Missing
+from causeline.runtime.records import Run
+from causeline.runtime.runtime import Runtime
+
+
+@asynccontextmanager
+async def opened(store: str, *agents: Agent, new: bool = False) -> AsyncIterator[Runtime]:
+    """A runtime over the store. Without `new` a SQLite file must be there: looking at a store that is not there is a slip.
+
+    The agents are closed with it. Raises Missing.
+    """
+    file = store.removeprefix("sqlite:///")
+    if not new and file != store and not Path(file).exists():
+        raise Missing(f"there is no store at {file}; `causeline run` makes one, --store or {STORE_VARIABLE} names another")
+    try:
+        async with open_runtime(store, agents=agents) as runtime:
+            yield runtime
+    finally:
+        for agent in agents:
+            await agent.aclose()
+
+
+def leave(body: Coroutine[Any, Any, int | None]) -> NoReturn:
+    """Run a command's coroutine and leave with the exit code it returns (None: 0); 130 if Ctrl-C ended it."""
+    try:
+        code = asyncio.run(body)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        code = CTRL_C
+    raise typer.Exit(code or 0)
+
+
+@contextmanager
+def on_signal(number: signal.Signals, action: Callable[[], object]) -> Iterator[None]:
+    """Call `action` in the running event loop when the signal comes; where loops know no signals, leave it as it is."""
+    loop = asyncio.get_running_loop()
+    with suppress(NotImplementedError):
+        loop.add_signal_handler(number, action)
+    try:
+        yield
+    finally:
+        with suppress(NotImplementedError):
+            loop.remove_signal_handler(number)
+
+
+def store_words(store: str) -> Sequence[str]:
+    """The words that make another command line use the same store: none if it would anyway."""
+    return () if store == os.environ.get(STORE_VARIABLE, DEFAULT_STORE) else ("--store", store)
+
+
+def agent_from(file: Path, *, model: str | None = None, base_url: str | None = None) -> Agent:
+    """The agent of a file, with what the command line says instead."""
+    given = {"model": model, "base_url": base_url}
+    return load_agent(file, **{name: value for name, value in given.items() if value is not None})
+
+
+def agent_for(run: Run, file: Path | None) -> Agent:
+    """The agent of a file, else the one stored with the run. Raises Missing if there is neither."""
+    if file is not None:
+        return load_agent(file)
+    if run.manifest is None:
+        raise Missing(f"run {run.id} has no agent stored, since its tools are not in files; name one with --agent FILE", run=run.id)
+    return agent_of(run.manifest)

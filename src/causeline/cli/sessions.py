@@ -1,0 +1,43 @@
+"""`causeline sessions`: what is in the store."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from causeline.cli.opening import leave, opened
+from causeline.cli.options import DEFAULT_STORE, AsJson, Store
+from causeline.cli.terminal import Terminal, table
+from causeline.cli.text import line, shown
+from causeline.runtime.records import Run
+
+
+def command(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:
+    """List the sessions, newest last."""
+
+    async def sessions() -> None:
+        async with opened(store) as runtime:
+            found = await runtime.sessions()
+            if as_json:
+                print(line({"sessions": [asdict(one) for one in found]}))
+                return
+            runs: dict[str, list[Run]] = {}
+            for run in await runtime.runs():
+                runs.setdefault(run.session, []).append(run)
+        rows = [(one.id, when(one.updated_at), str(len(runs[one.id])), runs[one.id][-1].status, asked(runs[one.id][0])) for one in found]
+        for row in table([("SESSION", "UPDATED", "RUNS", "LAST RUN", "FIRST QUESTION"), *rows]) if rows else ["no sessions yet"]:
+            Terminal().say(row)
+
+    leave(sessions())
+
+
+def when(time: str | None) -> str:
+    """A stored time, to the second, in UTC."""
+    return f"{time[:10]} {time[11:19]}" if time else "-"
+
+
+def asked(run: Run) -> str:
+    """What a run was asked, on one short line."""
+    given: Sequence[Mapping[str, Any]] = run.input
+    if run.answers:
+        return f"({', '.join(sorted({str(one.get('decision')) for one in run.answers.values()}))})"
+    return shown(given[0].get("content", ""), 60) if given else "-"
