@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,20 +20,25 @@ from causeline.runtime.runtime import Runtime
 
 
 @asynccontextmanager
-async def opened(store: str, *agents: Agent, new: bool = False) -> AsyncIterator[Runtime]:
+async def opened(store: str, *agents: Agent, new: bool = False) -> AsyncGenerator[Runtime]:
     """A runtime over the store. Without `new` a SQLite file must be there: looking at a store that is not there is a slip.
 
     The agents are closed with it. Raises Missing.
     """
-    file = store.removeprefix("sqlite:///")
-    if not new and file != store and not Path(file).exists():
-        raise Missing(f"there is no store at {file}; `causeline run` makes one, --store or {STORE_VARIABLE} names another")
+    if not new:
+        _must_exist(store)
     try:
         async with open_runtime(store, agents=agents) as runtime:
             yield runtime
     finally:
         for agent in agents:
             await agent.aclose()
+
+
+def _must_exist(store: str) -> None:
+    file = store.removeprefix("sqlite:///")
+    if file != store and not Path(file).exists():
+        raise Missing(f"there is no store at {file}; `causeline run` makes one, --store or {STORE_VARIABLE} names another")
 
 
 def leave(body: Coroutine[Any, Any, int | None]) -> NoReturn:
@@ -46,7 +51,7 @@ def leave(body: Coroutine[Any, Any, int | None]) -> NoReturn:
 
 
 @contextmanager
-def on_signal(number: signal.Signals, action: Callable[[], object]) -> Iterator[None]:
+def on_signal(number: signal.Signals, action: Callable[[], object]) -> Generator[None]:
     """Call `action` in the running event loop when the signal comes; where loops know no signals, leave it as it is."""
     loop = asyncio.get_running_loop()
     with suppress(NotImplementedError):
