@@ -100,7 +100,7 @@ def _completed_end(scope: Scope, passed: set[int]) -> str | None:
     """A terminal with outcome `completed` on the way. Ending `failed` is allowed: the run is lost anyway."""
     for one in sorted(passed):
         placement = scope.ways.placements[one]
-        if isinstance(placement, Terminal) and placement.outcome == "completed":
+        if isinstance(placement, Terminal) and placement.outcome == "completed" and not scope.spoiled(placement, "outcome"):
             return placement.name
     return None
 

@@ -41,14 +41,10 @@ def check(
     scope = Scope(
         document, known, others, bool(known) or closed, bool(others) or closed, frozenset(strategies), frozenset(reducers), channels or {}
     )
-    found = [
-        *document.problems,
-        *_identity(document),
-        *flow_findings(scope),
-        *port_findings(scope),
-        *barrier_findings(scope),
-        *bundle_findings(scope),
-    ]
+    ports = list(port_findings(scope))
+    scope.ways.open_ended.update(scope.ways.index[one.placement] for one in ports if one.code == "missing_route" and one.placement)
+    flow = flow_findings(scope)
+    found = [*document.problems, *_identity(document), *ports, *flow, *barrier_findings(scope), *bundle_findings(scope)]
     return sorted(dict.fromkeys(found), key=_by_place)
 
 

@@ -67,8 +67,13 @@ def _into_phases(scope: Scope) -> Iterator[Finding]:
 
 def _explained(scope: Scope) -> list[tuple[int, int]]:
     """A placement that lost a route, and the next in the document which then has none leading to it: one mistake, not two."""
-    roots = {component[0] for component in scope.ways.unreachable_roots()}
-    return [(number, number + 1) for number in scope.ways.open_ended if number + 1 in roots]
+    ways = scope.ways
+    roots = {component[0] for component in ways.unreachable_roots()}
+    return [
+        (number, number + 1)
+        for number, placement in enumerate(ways.placements)
+        if number + 1 in roots and (number in ways.open_ended or (isinstance(placement, Single) and not placement.outputs))
+    ]
 
 
 def _unreachable(scope: Scope) -> Iterator[Finding]:
@@ -94,8 +99,7 @@ def _endings(scope: Scope) -> Iterator[Finding]:
             tail = f"; {named(scope, loops[0])} can never leave their loop" if loops else ""
             yield Finding("no_terminal", None, f"no TerminalNode, so no run can end{tail}; add one and route to it", "nodes")
         return
-    reached = ways.reach(ways.entries.values())
-    for number in sorted(reached):
+    for number in sorted(_seen(scope)):
         placement = ways.placements[number]
         if isinstance(placement, Single) and not placement.outputs and number not in ways.open_ended and placement.id not in scope.unsure:
             yield scope.finding(
@@ -110,13 +114,17 @@ def _endings(scope: Scope) -> Iterator[Finding]:
         )
 
 
+def _seen(scope: Scope) -> set[int]:
+    """What the entrypoints lead to; everything, if no entrypoint leads anywhere."""
+    return scope.ways.reach(scope.ways.entries.values() if scope.ways.entries else range(len(scope.ways.ids)))
+
+
 def _endless(scope: Scope) -> list[list[int]]:
     """Loops with no route out of them."""
     ways = scope.ways
-    reached = ways.reach(ways.entries.values() if ways.entries else range(len(ways.ids)))
     return [
         component
-        for component in ways.components(reached)
+        for component in ways.components(_seen(scope))
         if ways.is_loop(component)
         and not any(number in ways.open_ended for number in component)
         and all(target in component for number in component for target in ways.routes[number].values())

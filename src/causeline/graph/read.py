@@ -69,13 +69,15 @@ def _read_placements(nodes: list[Any], document: str, problems: list[Finding]) -
         if not isinstance(data, dict):
             problems.append(Finding("wrong_type", None, "a placement must be an object", path))
             continue
-        placement = _read_placement(cast("dict[str, Any]", data), path, document, problems)
-        if placement.id in placements:
+        own: list[Finding] = []
+        placement = _read_placement(cast("dict[str, Any]", data), path, document, own)
+        if placement.id in placements:  # its other faults are mostly those of the first
             problems.append(
                 Finding("duplicate_id", placement.id, "another placement has this @id already; give each its own", f"{path}.@id")
             )
             shadowed.append(placement)
             continue
+        problems.extend(own)
         placements[placement.id] = placement
         if names.setdefault(placement.name, placement.id) != placement.id:
             problems.append(
