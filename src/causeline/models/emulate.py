@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Literal, cast
+from typing import Literal
 
 from causeline.models.decode import Decoded, decode_calls, may_open_call
 from causeline.models.messages import Message, ToolCall, ToolSpec
@@ -28,6 +28,7 @@ The first turns show the form of a reply; their content is made up.
 Tools:"""
 
 _ANSWER = re.compile(r'\s*\{\s*"answer"\s*:\s*"')
+_HEAD_MAX = 256
 _STRING = re.compile(r'(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')
 
 
@@ -83,7 +84,7 @@ class EmulatedTools:
             self._shown = (tools, examples(tools))
         answer = (request.response_schema or {}).get("schema")
         schema = {"name": "reply", "schema": schema_for(tools, answer)}
-        rules = "\n".join([_SCHEMA_RULES, *map(_described, tools)]) if tools else None
+        rules = "\n".join([_SCHEMA_RULES, *map(_named, tools)]) if tools else None
         messages = [*self._shown[1], *history]
         return replace(request, messages=messages, system=_joined(request.system, rules), response_schema=schema, **fields)
 
@@ -100,6 +101,10 @@ def _joined(system: str | None, rules: str | None) -> str | None:
 
 def _described(tool: ToolSpec) -> str:
     return f"- {tool.name}: {tool.description} Arguments: {json.dumps(tool.parameters.get('properties', {}), ensure_ascii=False)}"
+
+
+def _named(tool: ToolSpec) -> str:
+    return f"- {tool.name}: {tool.description} Arguments: {', '.join(tool.parameters.get('properties', {})) or 'none'}"
 
 
 def _as_text_turn(message: Message) -> Message:
@@ -177,26 +182,30 @@ class _SchemaReader:
         self.restart()
 
     def restart(self) -> None:
-        self._text = ""
-        self._position = -1
+        self._pieces: list[str] = []
+        self._ahead = ""
+        self._in_answer = False
         self._sent: list[str] = []
         self._mender = Mender()
 
     def feed(self, piece: str) -> str:
-        self._text += piece
-        if self._position < 0:
-            head = _ANSWER.match(self._text)
+        self._pieces.append(piece)
+        if not self._in_answer:
+            if len(self._ahead) < _HEAD_MAX:
+                self._ahead += piece
+            head = _ANSWER.match(self._ahead)
             if head is None:
                 return ""
-            self._position = head.end()
-        body = cast(re.Match[str], _STRING.match(self._text, self._position))
-        self._position = body.end()
+            self._in_answer, piece, self._ahead = True, self._ahead[head.end() :], ""
+        body = _STRING.match(self._ahead + piece)
+        assert body is not None, "the pattern matches the empty text"
+        self._ahead = body.string[body.end() :]
         fresh = self._mender.feed(json.loads(f'"{body.group()}"'))
         self._sent.append(fresh)
         return fresh
 
     def end(self) -> list[Delta]:
-        decoded = decode_schema_reply(self._text, self._tools)
+        decoded = decode_schema_reply("".join(self._pieces), self._tools)
         sent = "".join(self._sent)
         if decoded.problem and sent:
             return []  # A cut answer: what was passed on is all there is.

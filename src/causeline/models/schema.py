@@ -68,14 +68,14 @@ def examples(tools: Sequence[ToolSpec]) -> list[Message]:
     """Turns that show a small model the form of a reply: for each tool a question, the call, its result and the answer.
 
     Values come from the schema's `examples`, `default`, `const` or `enum`, else they are made up. With few tools there are
-    two rounds, the second in reverse order, because a small model prefers the tool it saw last.
+    two rounds, the second beginning in the middle, because a small model prefers the tool it saw last. The answers repeat
+    the result, because that is what it copies.
     """
     shown = list(tools)[:_EXAMPLES_MAX]
-    rounds = 2 if 2 * len(shown) <= _EXAMPLES_MAX else 1
-    turns: list[Message] = []
-    for number in range(rounds):
-        for tool in shown if number == 0 else reversed(shown):
-            turns += _example(tool, number)
+    middle = len(shown) // 2
+    turns = [turn for tool in shown for turn in _example(tool, 0)]
+    if 2 * len(shown) <= _EXAMPLES_MAX:
+        turns += [turn for tool in shown[middle:] + shown[:middle] for turn in _example(tool, 1)]
     return turns
 
 
@@ -83,14 +83,14 @@ def _example(tool: ToolSpec, number: int) -> list[Message]:
     properties: Json = tool.parameters.get("properties", {})
     seed = sum(map(ord, tool.name)) + 5 * number
     arguments = {key: _sample(node, seed + place, number) for place, (key, node) in enumerate(properties.items())}
-    values = " and ".join(as_text(value) for value in arguments.values())
-    asked = f"{tool.description.rstrip('.') or tool.name}: {values}" if number == 0 else f"{tool.name.replace('_', ' ')} {values}?"
-    found = f"it is {number + 4}2"
+    values = " and ".join(f"{key} {as_text(value)}" for key, value in arguments.items())
+    title = tool.name.replace("_", " ")
+    found = f"{_WORDS[(seed + 3) % len(_WORDS)]} {number + 4}2"
     return [
-        Message("user", asked),
+        Message("user", f"{tool.description.rstrip('.') or title}: {values}" if number == 0 else f"{title} {values}?"),
         Message("assistant", call_text(ToolCall("", tool.name, arguments))),
         Message("user", f"Result: {found}"),
-        Message("assistant", answer_text(f"{found.capitalize()}.")),
+        Message("assistant", answer_text(f"{title.capitalize()}: {found}.")),
     ]
 
 
