@@ -3,6 +3,7 @@
 import asyncio
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 
 
 class SystemClock:
@@ -20,4 +21,10 @@ class SystemClock:
 
 def iso(seconds: float) -> str:
     """UTC seconds as `YYYY-MM-DDTHH:MM:SS.mmmZ`."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:23] + "Z"
+    return _iso(int(seconds * 1000))
+
+
+@lru_cache(maxsize=64)
+def _iso(milliseconds: int) -> str:
+    """Many things happen in one millisecond, and writing a date costs as much as all else about an event."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")[:23] + "Z"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from causeline.causal import AgentState
-from causeline.errors import CauselineError, Conflict
+from causeline.errors import CauselineError, Conflict, Invalid
 from causeline.graph import Dispatcher, Execution, Reducer, Result
 from causeline.models.messages import Message
 from causeline.policy import Clock
@@ -55,8 +55,7 @@ class Runner:
             LOG: Reducer("log", lambda old, _new: old, stored=False),  # the recorder appends, with the commit
             CALLS: Reducer("calls", lambda _old, new: new, stored=False),
         }
-        documents = [program.document, *program.documents]
-        self._dispatcher.register_all(documents, program.nodes, reducers={one.id: self._reducers for one in documents})
+        self._dispatcher.register_all([program.document, *program.documents], program.nodes, reducers=self._reducers)
 
     async def load(self, run: Run) -> Loaded:
         """Read the run's branch and stand at its next step. Raises what the store or the engine raises."""
@@ -86,6 +85,8 @@ class Runner:
             await self._end(run, recorder, result)
         except Conflict:
             return
+        except Invalid as error:
+            await self._record(recorder, "failed", None, error={"code": error.code, "message": error.message})
         except asyncio.CancelledError:
             await asyncio.shield(self._park(recorder))
             raise
@@ -211,15 +212,20 @@ class Runner:
             reason = "answered"
         pending = list(told.get("pending_tool_call_ids") or ()) if status == "succeeded" else []
         answer = told.get("answer") if status == "succeeded" else None
-        patch = RunPatch(status=status, stop_reason=reason, answer=answer, error=error, usage=dict(recorder.usage), pending_tool_call_ids=pending,
+        await self._record(recorder, status, reason, answer=answer, error=error, pending=pending)
+
+    async def _record(self, recorder: Recorder, status: RunStatus, reason: str | None, *, answer: Any = None,
+                      error: Mapping[str, Any] | None = None, pending: Sequence[str] = ()) -> None:
+        usage = dict(recorder.usage)
+        patch = RunPatch(status=status, stop_reason=reason, answer=answer, error=error, usage=usage, pending_tool_call_ids=list(pending),
                          finished_at=iso(self.clock.now()))
-        event: dict[str, Any] = {"type": "run_finished", "status": status, "stop_reason": reason, "answer": answer,
-                                 "pending_tool_call_ids": pending, "usage": dict(recorder.usage),
-                                 "interrupts": [one.id for one in recorder.opened.values() if one.id not in run.answers] if status == "interrupted" else []}
+        common = {"status": status, "stop_reason": reason, "usage": usage}
         if status == "failed":
-            event = {"type": "run_error", "status": status, "stop_reason": reason, "usage": dict(recorder.usage),
-                     **(error or {"code": reason or "failed", "message": f"the run ended: {reason or result.status}"})}
-        await recorder.finish_run(patch, event)
+            told = error or {"code": reason or "failed", "message": f"the run ended: {reason}"}
+            await recorder.finish_run(patch, {"type": "run_error", **common, **told})
+            return
+        held = [one.id for one in recorder.opened.values() if one.checkpoint == recorder.head] if status == "interrupted" else []
+        await recorder.finish_run(patch, {"type": "run_finished", **common, "answer": answer, "pending_tool_call_ids": list(pending), "interrupts": held})
 
     async def _park(self, recorder: Recorder) -> None:
         """This process stops; somebody else may go on at once."""
