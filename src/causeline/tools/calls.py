@@ -37,7 +37,8 @@ class Call:
     """One row of the ledger. `arguments` is the object the tool gets, or the raw text that did not parse.
 
     `index` is the place in the reply that asked for it, `result` the JSON the tool returned (`ok`) or the
-    error text (`not ok`), `attempts` how often it was started.
+    error text (`not ok`), `attempts` how often it was started. `reported` is what else the tool reported with its result
+    (`resources`, `verification`, `context_patch`), so that nothing of it is lost when another process goes on.
     """
 
     call_id: str
@@ -52,6 +53,7 @@ class Call:
     result: Any = None
     reason: str | None = None
     attempts: int = 0
+    reported: Mapping[str, Any] | None = None
 
 
 class Ledger(Protocol):
