@@ -5,7 +5,6 @@ the kind of model has no use for is an error too.
 """
 
 import json
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,18 +29,18 @@ def open_model(spec: str, *, base: Path | None = None, stream: bool = True, **op
     not take, InvalidScript, and Missing for a key, a file or a package that is not there.
     """
     kind, colon, name = spec.partition(":")
-    kinds: Mapping[str, Callable[..., Model]] = {
-        "openai": lambda **given: OpenAIModel(name, stream=stream, **given),
-        "scripted": lambda **given: _scripted(name, base or Path(), **given),
-        "local": lambda **given: LocalModel(name, **given),
-    }
-    opener = kinds.get(kind)
-    if opener is None or not colon or not name:
+    if kind not in _OPTIONS or not colon or not name:
         raise UnknownModelKind(f"There is no model {spec!r}. Write one of: {', '.join(_FORMS)}.")
-    try:
-        return opener(**{key: value for key, value in options.items() if value is not None})
-    except TypeError as error:
-        raise Invalid(f"Model {spec!r} does not take this option: {str(error).rpartition('() ')[2]}") from error
+    given = {key: value for key, value in options.items() if value is not None}
+    useless = sorted(given.keys() - _OPTIONS[kind])
+    if useless:
+        known = ", ".join(sorted(_OPTIONS[kind])) or "none"
+        raise Invalid(f"Model {spec!r} has no use for {', '.join(useless)}; its options: {known}.", findings=useless)
+    if kind == "openai":
+        return OpenAIModel(name, stream=stream, **given)
+    if kind == "local":
+        return LocalModel(name, **given)
+    return _scripted(name, base or Path())
 
 
 def _scripted(name: str, base: Path) -> Model:
@@ -59,4 +58,9 @@ def _scripted(name: str, base: Path) -> Model:
     return ScriptedModel(cast(list[Any], items), name=f"scripted:{name}")
 
 
+_OPTIONS = {
+    "openai": frozenset({"base_url", "api_key_env", "client", "chat_path", "auth_header", "auth_prefix", "timeout", "connect_timeout"}),
+    "local": frozenset({"context", "max_tokens"}),
+    "scripted": frozenset[str](),
+}
 _FORMS = ("openai:NAME", "scripted:FILE.json", "scripted:loop-N", "scripted:parallel-K", "scripted:echo", "local:smollm2")
