@@ -18,7 +18,7 @@ from causeline.errors import Invalid
 from causeline.graph.node import Context, Outcome, node
 from causeline.models.transcript import repeated
 from causeline.tools.calls import FINISHED, Call, Ledger
-from causeline.tools.execute import Executed, execute
+from causeline.tools.execute import Executed, evidence, execute
 from causeline.tools.tool import Tool, ToolContext
 
 @node("urn:causeline:node:call_tools", ports=("model", "exit"), writes=("log", "calls", "context", "result"))
@@ -33,15 +33,14 @@ async def call_tools(ctx: Context) -> Outcome:
 class ToolStep:
     """One visit of the tools step."""
 
-    def __init__(self, ctx: Context) -> None:
+    def __init__(self, ctx: Context, only: str | None = None) -> None:
         self.ctx = ctx
         self.talk = ctx.use(Conversation)
-        self.talk.fold(ctx.state["log"])
+        if "log" in ctx.state:
+            self.talk.fold(ctx.state["log"])
         self.ledger = ctx.use(Ledger)
-        self.calls: dict[str, Call] = {call.call_id: call for call in self.ledger.open_calls()}
-        self.done: dict[str, Executed] = {}
+        self.calls: dict[str, Call] = {call.call_id: call for call in self.ledger.open_calls() if only in (None, call.call_id)}
         self.questions: list[Mapping[str, Any]] = []
-        self.patch: dict[str, Any] = {}
 
     async def run(self) -> None:
         """Announce the calls, settle what needs no running, then run the rest group by group."""
@@ -121,10 +120,9 @@ class ToolStep:
         await self._finish(call, Executed(ok=verdict.ok, result=verdict.result), verdict.state)
 
     async def _finish(self, call: Call, executed: Executed, state: Any) -> None:
-        row = replace(self.calls[call.call_id], state=state, ok=executed.ok, result=executed.result, arguments=call.arguments, args_hash=call.args_hash)
+        row = replace(self.calls[call.call_id], state=state, ok=executed.ok, result=executed.result, arguments=call.arguments,
+                      args_hash=call.args_hash, reported=executed.reported())
         self.calls[call.call_id] = row
-        self.done[call.call_id] = executed
-        self.patch.update(executed.context_patch or {})
         self._result_event(row)
         await self.ledger.finish(row)
 
@@ -150,9 +148,10 @@ class ToolStep:
             return Outcome.pause({"interrupts": self.questions})
         finished = [call for call in self.calls.values() if not call.client]
         writes: dict[str, Any] = {"log": self._appends(finished)}
-        if self.patch:
-            writes["context"] = {**(self.ctx.state.get("context") or {}), **self.patch}
-            self.ctx.emit({"type": "context_changed", "context": writes["context"]})
+        context = patched(self.ctx.state.get("context") or {}, finished)
+        if context is not None:
+            writes["context"] = context
+            self.ctx.emit({"type": "context_changed", "context": context})
         stop = self._stop(finished, writes["log"])
         client = [call.call_id for call in self.calls.values() if call.client and call.state == "awaiting"]
         if stop is not None:
@@ -169,8 +168,7 @@ class ToolStep:
             payload = {"call_id": call.call_id, "tool": call.name, "result": call.result, "ok": bool(call.ok)}
             result = Append("tool_result", payload, parents=(asked,))
             appends.append(result)
-            executed = self.done.get(call.call_id) or Executed(ok=bool(call.ok), result=call.result)
-            appends.extend(executed.evidence(result, call.name))
+            appends.extend(evidence(call, result))
             if call.name == REMEMBER and call.ok:
                 appends.append(note(call.arguments, self.talk.options.semantic_types(),
                                     dynamic=self.talk.options.allow_dynamic_node_types, parent=result))
@@ -195,6 +193,17 @@ class ToolStep:
                           "Do something else, or answer with what you have; once more and the run is stopped.")
                 appends.append(Append("protocol_error", {"code": "repeated_call", "detail": detail}, parents=(result,), advance=False))
         return None
+
+
+def patched(context: Mapping[str, Any], calls: Sequence[Call]) -> Mapping[str, Any] | None:
+    """The context object after the tools' patches, in call order (None deletes a key); None if nothing was patched."""
+    patches = [call.reported["context_patch"] for call in calls if call.reported and call.reported.get("context_patch")]
+    if not patches:
+        return None
+    merged = dict(context)
+    for patch in patches:
+        merged.update(patch)
+    return {key: value for key, value in merged.items() if value is not None}
 
 
 def _json(value: Any) -> str:

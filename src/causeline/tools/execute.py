@@ -14,6 +14,7 @@ from causeline.causal import Append
 from causeline.errors import CauselineError
 from causeline.models.messages import Json
 from causeline.tools.arguments import Prepared, prepare
+from causeline.tools.calls import Call
 from causeline.tools.plain import NotPlain, plain, result_text, visible_text
 from causeline.tools.retry import Sleep, with_retries
 from causeline.tools.schema import shortened
@@ -48,13 +49,24 @@ class Executed:
         """The result as a model reads it."""
         return result_text(self.result)
 
-    def evidence(self, result: Append, tool: str) -> list[Append]:
-        """The nodes that follow `result`, the call's tool_result: a verification, then resources, each with it as parent."""
-        appends: list[Append] = []
-        if self.verification is not None:
-            appends.append(Append("verification", {"tool": tool, **self.verification}, parents=(result,)))
-        appends.extend(Append("resource", each.to_payload(), parents=(result,), resource_key=each.key) for each in self.resources)
-        return appends
+    def reported(self) -> Json | None:
+        """What the tool reported beside its result, as a ledger row keeps it; None if nothing."""
+        told: Json = {
+            "verification": self.verification,
+            "resources": [[each.key, each.to_payload()] for each in self.resources],
+            "context_patch": self.context_patch,
+        }
+        return {name: value for name, value in told.items() if value} or None
+
+
+def evidence(call: Call, result: Append) -> list[Append]:
+    """The nodes that follow a call's tool_result: a verification, then resources, each with it as parent."""
+    told = call.reported or {}
+    appends: list[Append] = []
+    if "verification" in told:
+        appends.append(Append("verification", {"tool": call.name, **told["verification"]}, parents=(result,)))
+    appends.extend(Append("resource", payload, parents=(result,), resource_key=key) for key, payload in told.get("resources", ()))
+    return appends
 
 
 async def execute(tool: Tool | None, arguments: Json | str, context: ToolContext, *, known: Iterable[str] = (), name: str = "",
