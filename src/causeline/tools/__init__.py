@@ -6,6 +6,7 @@ from causeline.tools.human import ask_human
 from causeline.tools.skills import Skill
 from causeline.tools.tool import InvalidTool, Resource, Tool, ToolContext, ToolError, ToolResult, schema_tool
 from causeline.tools.toolbox import Toolbox
+from causeline.tools.workspace import workspace_tools
 
 __all__ = [
     "Approve",
@@ -22,4 +23,5 @@ __all__ = [
     "Toolbox",
     "ask_human",
     "schema_tool",
+    "workspace_tools",
 ]
