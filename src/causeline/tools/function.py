@@ -89,7 +89,9 @@ class FunctionTool(Tool):
 
 
 @overload
-def tool(fn: Callable[..., Any]) -> FunctionTool: ...
+def tool(fn: Callable[..., Any], *, name: str | None = None, description: str | None = None, parameters: Parameters | None = None,
+         effects: bool = True, idempotent: bool = False, exclusive: bool = False, timeout: float | None = None, retries: int = 0,
+         approval: ApprovalMode | None = None, on_unknown: OnUnknown = "report", max_chars: int = MAX_CHARS) -> FunctionTool: ...
 
 
 @overload
