@@ -1,7 +1,9 @@
 """`causeline check`: everything that is wrong with an agent's file, at once."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,18 +20,25 @@ def command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The agent: agent.toml, .json or .hcl.")], as_json: AsJson = False
 ) -> None:
     """Read an agent's file, load its tools, and list every finding with its line. Nothing is run. Exit code 1 if there are any."""
-    message, findings = "", []
+    findings: Sequence[Any] = ()
+    name = None
     try:
         name = load_agent(file).name
     except Invalid as error:
-        name, message = None, error.message
-        findings = [str(finding) for finding in error.findings] or [error.message]
+        findings = error.findings or (error.message,)
     if as_json:
-        print(line({"agent": name, "findings": findings}))
+        print(line({"agent": name, "findings": [finding_row(one) for one in findings]}))
     else:
         terminal = Terminal()
         for finding in findings:
-            terminal.say(clean(finding))
+            terminal.say(clean(str(finding)))
         told = f"{file}: {counted(len(findings), 'finding')}" if findings else f"ok: agent {name}"
-        terminal.say(told, "bad" if message else "good")
-    raise typer.Exit(FAILED if message else 0)
+        terminal.say(told, "bad" if findings else "good")
+    raise typer.Exit(FAILED if findings else 0)
+
+
+def finding_row(finding: Any) -> Mapping[str, Any]:
+    """`{message, place, file, line}` as far as the finding knows them."""
+    if is_dataclass(finding) and not isinstance(finding, type):
+        return asdict(finding)
+    return {"message": str(finding)}

@@ -7,9 +7,9 @@ import typer
 from causeline.cli.ending import tokens
 from causeline.cli.opening import leave, opened
 from causeline.cli.options import DEFAULT_STORE, AsJson, Store
-from causeline.cli.sessions import asked, when
 from causeline.cli.terminal import Terminal, table
 from causeline.cli.text import line
+from causeline.cli.trace import asked, when
 from causeline.runtime.transfer import run_row
 
 

@@ -1,13 +1,12 @@
 """`causeline sessions`: what is in the store."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from causeline.cli.opening import leave, opened
 from causeline.cli.options import DEFAULT_STORE, AsJson, Store
 from causeline.cli.terminal import Terminal, table
-from causeline.cli.text import line, shown
+from causeline.cli.text import line
+from causeline.cli.trace import asked, when
 from causeline.runtime.records import Run
 
 
@@ -28,16 +27,3 @@ def command(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:
             Terminal().say(row)
 
     leave(sessions())
-
-
-def when(time: str | None) -> str:
-    """A stored time, to the second, in UTC."""
-    return f"{time[:10]} {time[11:19]}" if time else "-"
-
-
-def asked(run: Run) -> str:
-    """What a run was asked, on one short line."""
-    given: Sequence[Mapping[str, Any]] = run.input
-    if run.answers:
-        return f"({', '.join(sorted({str(one.get('decision')) for one in run.answers.values()}))})"
-    return shown(given[0].get("content", ""), 60) if given else "-"

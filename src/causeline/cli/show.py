@@ -9,10 +9,9 @@ from causeline.cli.drawing import causal_graph
 from causeline.cli.narrate import Piece, counted
 from causeline.cli.opening import leave, opened
 from causeline.cli.options import DEFAULT_STORE, AsJson, SessionName, Store
-from causeline.cli.sessions import asked
 from causeline.cli.terminal import Terminal
 from causeline.cli.text import line
-from causeline.cli.trace import trace
+from causeline.cli.trace import asked, trace
 from causeline.errors import Missing
 from causeline.runtime.records import CallRow, Link, Run
 from causeline.runtime.runtime import Runtime

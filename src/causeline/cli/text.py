@@ -10,12 +10,10 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, cast
 
-_SEQUENCE = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # control sequences, such as colours
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90\x98\x9c-\x9f]*(?:\x07|\x1b\\|\x9c)"  # strings, such as window titles and links
-    r"|\x1b[ -/]*[0-~]"  # the short ones
-)
-_UNFINISHED = re.compile(r"(?:\x1b[\]PX^_][^\x07\x1b\x9c]*\x1b?|(?:\x1b\[|\x9b)[0-?]*[ -/]*|\x1b[ -/]*)\Z")
+_STRING = r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90\x98\x9c-\x9f]*"  # a window title, a link
+_CONTROL = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*"  # a colour, a move of the cursor
+_SEQUENCE = re.compile(rf"{_CONTROL}[@-~]|{_STRING}(?:\x07|\x1b\\|\x9c)|\x1b[ -/]*[0-OQ-WYZ\\`-~]")
+_UNFINISHED = re.compile(rf"(?:{_STRING}\x1b?|{_CONTROL}|\x1b[ -/]*)\Z")
 _HELD = 256
 """The most that waits for the rest of a sequence; a longer one is not going to end."""
 

@@ -9,7 +9,6 @@ from typing import Any, cast
 from causeline.causal import CausalNode
 from causeline.cli.ending import tokens
 from causeline.cli.narrate import Piece, Style
-from causeline.cli.sessions import asked, when
 from causeline.cli.text import one_line, short, shown
 from causeline.runtime.records import Checkpoint, Link, Run
 
@@ -87,3 +86,16 @@ def node_text(kind: str, payload: Any) -> str:
         case _:
             text = held
     return shown(text, 2000)
+
+
+def when(time: str | None) -> str:
+    """A stored time, to the second, in UTC."""
+    return f"{time[:10]} {time[11:19]}" if time else "-"
+
+
+def asked(run: Run) -> str:
+    """What a run was asked, on one short line."""
+    given: Sequence[Mapping[str, Any]] = run.input
+    if run.answers:
+        return f"({', '.join(sorted({str(one.get('decision')) for one in run.answers.values()}))})"
+    return shown(given[0].get("content", ""), 60) if given else "-"

@@ -1,0 +1,72 @@
+"""The eight kinds of error, and everything else, as one message, a hint and an exit code."""
+
+from pathlib import Path
+
+import pytest
+
+from causeline import errors
+from causeline.cli import faults
+
+
+@pytest.mark.parametrize(
+    "error, code",
+    [
+        (errors.Misuse("m"), 2),
+        (errors.Invalid("m"), 1),
+        (errors.Missing("m"), 1),
+        (errors.Conflict("m"), 1),
+        (errors.Unavailable("m"), 1),
+        (errors.Refused("m"), 1),
+        (errors.Exhausted("m", limit="nodes"), 1),
+        (errors.Corrupt("m"), 1),
+    ],
+)
+def test_every_kind_has_its_exit_code_and_keeps_its_message(error, code):
+    message, _, found = faults.explained(error)
+    assert message.startswith("m")
+    assert found == code
+
+
+def test_findings_are_listed_once():
+    message, _, _ = faults.explained(errors.Invalid("two faults: a is wrong", findings=["a is wrong", "b\x1b[31m is wrong"]))
+    assert message == "two faults: a is wrong\n  b is wrong"
+
+
+def test_a_busy_session_says_what_to_do():
+    _, hints, _ = faults.explained(errors.Conflict("busy", code="session_busy"))
+    assert "--on-busy" in hints[0]
+
+
+def test_a_server_that_said_when_is_quoted():
+    assert faults.explained(errors.Unavailable("busy", retry_after=7.0))[1] == ["Try again in 7 s."]
+
+
+def test_a_limit_is_named():
+    assert faults.explained(errors.Exhausted("too long", limit="depth"))[0] == "too long (limit: depth)"
+
+
+def test_an_unforeseen_error_is_one_line_without_a_traceback(capsys, monkeypatch):
+    monkeypatch.delenv("CAUSELINE_DEBUG", raising=False)
+    monkeypatch.setattr(faults, "_debug", False)
+    assert faults.report(ExceptionGroup("g", [ExceptionGroup("h", [ValueError("line 1\nline 2")])])) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("causeline: ValueError: line 1\n")
+    assert "Traceback" not in told
+    assert "line 2" not in told
+
+
+def test_the_traceback_is_there_when_asked_for(capsys, monkeypatch):
+    monkeypatch.setenv("CAUSELINE_DEBUG", "1")
+    try:
+        raise errors.Missing("no run")
+    except errors.Missing as error:
+        faults.report(error)
+    told = capsys.readouterr().err
+    assert "Traceback" in told
+    assert "test_faults.py" in told
+
+
+def test_an_error_of_the_system_names_the_file():
+    with pytest.raises(OSError, match="No such file") as caught:
+        Path("/nowhere/at/all").read_bytes()
+    assert faults.explained(caught.value) == ("/nowhere/at/all: No such file or directory", [], 1)
