@@ -97,41 +97,41 @@ class StreamChannel(Generic[T]):
 
     async def aclose(self) -> None:
         """Stop: drop what is buffered, refuse producers, and wait until a driven producer has ended."""
+        self._leave()
+        pump, self._pump = self._pump, None
+        if pump is not None and pump is not asyncio.current_task():
+            await asyncio.gather(pump, return_exceptions=True)
+
+    def _leave(self) -> None:
+        """Nobody reads any more."""
         self._closed = True
         self._buffer.clear()
         self._release_all()
-        pump, self._pump = self._pump, None
-        if pump is not None and pump is not asyncio.current_task():
-            pump.cancel()
-            await asyncio.gather(pump, return_exceptions=True)
+        if self._pump is not None:
+            self._pump.cancel()
 
     def __aiter__(self) -> AsyncIterator[T]:
         if self._reading:
             raise Misuse("a channel has one reader; this one is being read already", code="second_reader")
         self._reading = True
-        return self._read()
+        return _Reader(self)
 
-    async def _read(self) -> AsyncGenerator[T, None]:
-        try:
-            if self._source is not None and self._pump is None and not self._over:
-                self._pump = asyncio.create_task(self._drive(self._source))
-            while True:
-                while self._buffer:
-                    item = self._buffer.popleft()
-                    self._make_room()
-                    yield item
-                if self._failure is not None:
-                    raise self._failure
-                if self._closed:
-                    return
-                self._reader = asyncio.get_running_loop().create_future()
-                try:
-                    await self._reader
-                finally:
-                    self._reader = None
-        finally:
-            self._reading = False
-            await self.aclose()
+    async def _next(self) -> T:
+        if self._source is not None and self._pump is None and not self._over:
+            self._pump = asyncio.create_task(self._drive(self._source))
+        while not self._buffer:
+            if self._failure is not None:
+                raise self._failure
+            if self._closed:
+                raise StopAsyncIteration
+            self._reader = asyncio.get_running_loop().create_future()
+            try:
+                await self._reader
+            finally:
+                self._reader = None
+        item = self._buffer.popleft()
+        self._make_room()
+        return item
 
     async def _drive(self, producer: Callable[[], AsyncGenerator[T, None]]) -> None:
         items = producer()
@@ -170,3 +170,23 @@ class StreamChannel(Generic[T]):
             self._reader.set_result(None)
 
 
+class _Reader(Generic[T]):
+    """One reading. Dropping it, as leaving an `async for` does, stops the producer."""
+
+    __slots__ = ("_channel",)
+
+    def __init__(self, channel: StreamChannel[T]) -> None:
+        self._channel = channel
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        return await self._channel._next()
+
+    async def aclose(self) -> None:
+        """Stop reading and wait until a driven producer has ended."""
+        await self._channel.aclose()
+
+    def __del__(self) -> None:
+        self._channel._leave()

@@ -6,10 +6,10 @@ waits until a step has been taken, and leaving the iteration early cancels it. N
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
-from typing import Any, Literal, cast
+from collections.abc import AsyncIterator, Awaitable, Generator
+from typing import Any, Literal
 
-from causeline.graph.control import Control, Slot
+from causeline.graph.control import Control
 from causeline.graph.driver import Count, Frame
 from causeline.graph.events import Emitted, Event, Failure, Result, Status
 from causeline.graph.position import Child, pauses
@@ -56,39 +56,32 @@ class Execution:
             raise
 
     def __aiter__(self) -> AsyncIterator[Event]:
-        return self._iterate()
-
-    async def _iterate(self) -> AsyncGenerator[Event, None]:
         """Steps, progress inside steps, and what nodes emit, as they come."""
-        if self._result is not None:
-            return
-        self._control.deliver = self._deliver
-        task = self._start()
-        try:
-            while True:
-                while self._events:
-                    yield self._events.popleft()
-                if task.done():
-                    break
-                await self._more(task)
-        finally:
+        return _Events(self)
+
+    async def _next(self) -> Event | None:
+        """The next event, None at the end; raises what the journal raised."""
+        if not self._events and self._result is None:
+            self._control.deliver = self._deliver
+            task = self._start()
+            while not self._events and not task.done():
+                self._release()
+                self._wanted = asyncio.get_running_loop().create_future()
+                try:
+                    await self._wanted
+                finally:
+                    self._wanted = None
+        if self._events:
+            return self._events.popleft()
+        await self._start()
+        return None
+
+    def _leave(self) -> None:
+        """Whoever iterated is gone."""
+        if self._result is None and self._task is not None:
             self._control.deliver = None
             self._release()
-            if not task.done():
-                self.cancel()
-                await asyncio.wait({task})
-        task.result()
-
-    async def _more(self, task: "asyncio.Task[Result]") -> None:
-        """Let the walk go on until it has something to tell or is over."""
-        self._release()
-        self._wanted = asyncio.get_running_loop().create_future()
-        task.add_done_callback(self._wake)
-        try:
-            await self._wanted
-        finally:
-            task.remove_done_callback(self._wake)
-            self._wanted = None
+            self.cancel()
 
     def _wake(self, _task: object = None) -> None:
         if self._wanted is not None and not self._wanted.done():
@@ -112,6 +105,7 @@ class Execution:
     def _start(self) -> "asyncio.Task[Result]":
         if self._task is None:
             self._task = asyncio.create_task(self._body())
+            self._task.add_done_callback(self._wake)
         return self._task
 
     async def _body(self) -> Result:
@@ -151,3 +145,29 @@ class Execution:
         position = plain(frame.position.to_plain(frame.program.plan), "position")
         return {"document": frame.program.plan.document.hash, "position": position, "channels": frame.channels.to_plain()}
 
+
+class _Events:
+    """One iteration. Dropping it before its end, as leaving an `async for` does, cancels the execution."""
+
+    __slots__ = ("_execution",)
+
+    def __init__(self, execution: Execution) -> None:
+        self._execution = execution
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self
+
+    async def __anext__(self) -> Event:
+        event = await self._execution._next()
+        if event is None:
+            raise StopAsyncIteration
+        return event
+
+    async def aclose(self) -> None:
+        """Leave the iteration and wait until the walk has ended."""
+        self._execution._leave()
+        if self._execution.status == "running":
+            await self._execution
+
+    def __del__(self) -> None:
+        self._execution._leave()
