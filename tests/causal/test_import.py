@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from causeline.causal import KINDS, AgentState, Append, Limits, VerifyError, apply, identity, verify
+from causeline.causal.checks import check_frontier
 from causeline.causal.reading import parse
 from causeline.errors import Misuse
 from tests.causal.logs import NOW, sample, states
@@ -136,9 +137,9 @@ def test_a_version_must_list_the_version_before():
 # frontier
 
 
-def naive_frontiers(nodes):
+def naive_frontiers(nodes, before=()):
     """Every frontier that some choice of advance flags leads to."""
-    found = {frozenset()}
+    found = {frozenset(before)}
     for node in nodes:
         found |= {(heads - set(node.parents)) | {node.id} for heads in found}
     return found
@@ -154,6 +155,22 @@ def test_a_frontier_is_accepted_exactly_if_some_series_of_appends_leads_to_it(st
         assert AgentState.from_json(obj).frontier == wanted
     else:
         refused(obj)
+
+
+@given(states(most=8), st.data())
+@settings(max_examples=100, deadline=None)
+def test_a_step_of_the_frontier_is_accepted_exactly_if_some_series_of_appends_takes_it(state, data):
+    nodes = list(state.nodes)
+    at = data.draw(st.integers(0, len(nodes)))
+    before = data.draw(st.sampled_from(sorted(naive_frontiers(nodes[:at]), key=sorted)))
+    possible = naive_frontiers(nodes[at:], before)
+    anything = st.sets(st.sampled_from([node.id for node in nodes]), max_size=4) if nodes else st.just(set())
+    wanted = frozenset(data.draw(st.sampled_from(sorted(possible, key=sorted)) | anything))
+    if wanted in possible:
+        assert check_frontier(before, nodes[at:], sorted(wanted)) == wanted
+    else:
+        with pytest.raises(VerifyError):
+            check_frontier(before, nodes[at:], sorted(wanted))
 
 
 def test_frontier_ids_are_unique_known_texts():

@@ -33,8 +33,10 @@ class VerifyError(Corrupt):
     code = "verify_failed"
 
     def __init__(self, node_id: str | None, index: int | None, reason: str) -> None:
-        place = "" if node_id is None and index is None else f"{'?' if node_id is None else node_id} (index {index}): "
-        super().__init__(place + reason, node_id=node_id, index=index, reason=reason)
+        place = [] if node_id is None else [node_id]
+        if index is not None:
+            place.append(f"(index {index})")
+        super().__init__(f"{' '.join(place)}: {reason}" if place else reason, node_id=node_id, index=index, reason=reason)
         self.node_id = node_id
         self.index = index
         self.reason = reason
