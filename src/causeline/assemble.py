@@ -4,16 +4,17 @@ The only module that names concrete adapters.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from causeline.adapters.models import open_model
+from causeline.adapters.hcl import read_hcl
 from causeline.adapters.stores import open_store
 from causeline.agent.definition import AgentDefinition
-from causeline.agent.manifest import Manifest, read_manifest
+from causeline.agent.manifest import Manifest, manifest_from_plain, read_manifest
 from causeline.agent.options import Options
-from causeline.errors import Invalid, Misuse
+from causeline.errors import Misuse
 from causeline.models.emulate import in_mode
 from causeline.models.fallback import FallbackModel
 from causeline.models.model import Model
@@ -23,8 +24,7 @@ from causeline.runtime.clock import SystemClock
 from causeline.runtime.handle import RunResult
 from causeline.runtime.program import Program
 from causeline.runtime.runtime import Prompt, Runtime
-from causeline.tools.function import as_tool
-from causeline.tools.tool import Tool
+from causeline.tools.toolbox import ToolLike
 
 
 class Agent(AgentDefinition):
@@ -34,9 +34,15 @@ class Agent(AgentDefinition):
     `causeline.tool`, plain functions, or Tool records. Raises Invalid with every wrong option at once.
     """
 
-    def __init__(self, model: str | Model, *, tools: Sequence[Tool | Callable[..., Any]] = (), **options: Any) -> None:
-        checked = Options.checked(model=model, **options)
-        super().__init__(checked, [as_tool(one) for one in tools], opened)
+    def __init__(self, model: str | Model, *, tools: Iterable[ToolLike] = (), **options: Any) -> None:
+        super().__init__(Options.checked(model=model, **options), tools, opened)
+
+    @classmethod
+    def from_manifest(cls, manifest: Manifest) -> "Agent":
+        """The agent a manifest describes; its runs store the manifest, so that any process can take them over."""
+        agent = cls.__new__(cls)
+        AgentDefinition.__init__(agent, manifest.options, manifest.tools, opened, manifest=manifest.to_plain(), context=manifest.context)
+        return agent
 
     async def run(self, prompt: Prompt = None) -> RunResult:
         """Run once, in memory, and say how it ended."""
@@ -80,7 +86,7 @@ def _candidates(options: Options) -> list[Model]:
 
 
 def _candidate(model: str | Model, own: Mapping[str, Any], base: Path | None) -> Model:
-    return open_model(model, base=base, **{key: value for key, value in own.items() if value is not None}) if isinstance(model, str) else model
+    return open_model(model, **own) if isinstance(model, str) else model
 
 
 def open(url: str = "memory://", *, owner: str = "default", agents: Sequence[Program] = ()) -> Runtime:  # noqa: A001  (the contract's name)
@@ -90,4 +96,9 @@ def open(url: str = "memory://", *, owner: str = "default", agents: Sequence[Pro
 
 def load_agent(path: str | Path, **overrides: Any) -> Agent:
     """The agent of a manifest file (`agent.toml`, `.json`, `.hcl`). Raises Invalid with every finding, by line."""
-    return _from_manifest(read_manifest(Path(path)), overrides)
+    return Agent.from_manifest(read_manifest(path, overrides, readers={".hcl": read_hcl}))
+
+
+def agent_of(stored: Mapping[str, Any]) -> Agent:
+    """The agent of a run, from what the run has stored, with the tools' files as they are now."""
+    return Agent.from_manifest(manifest_from_plain(stored))

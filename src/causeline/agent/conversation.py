@@ -69,7 +69,8 @@ class Conversation:
             view = project(log, self._question(), self.options.context_tokens or CONTEXT_TOKENS)
             return self._asked([Message.from_json(one) for one in view.messages], None, None), view.ids
         shown = (*log.frontier, recalled[0]) if recalled else tuple(log.frontier)
-        return self._asked(self.transcript.view, self.system, recalled[1] if recalled else None), shown
+        view = self.transcript.view if not self.transcript.open else [*self.transcript.view, *self.transcript.stand_ins()]
+        return self._asked(view, self.system, recalled[1] if recalled else None), shown
 
     def _asked(self, messages: Sequence[Message], system: str | None, recall: str | None) -> Request:
         return Request(messages=messages, system=system, recall=recall, tools=() if self.budget_spent() else self._specs,

@@ -4,15 +4,17 @@ Law: everything that can be wrong is found when the agent is built, all of it at
 here, so one agent serves any number of runs at the same time.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from causeline.agent.call_model import call_model
 from causeline.agent.call_tools import call_tools
 from causeline.agent.conversation import Conversation, template_values
 from causeline.agent.entry import entrypoint, leave
+from causeline.agent.flat import FLAT_NODES, flat_document, tool_documents, with_tools
 from causeline.agent.options import Options
 from causeline.agent.output import typed
 from causeline.agent.remember import REMEMBER, parameters
@@ -23,28 +25,31 @@ from causeline.models.model import Model
 from causeline.tools.execute import argument_fault
 from causeline.tools.tool import Tool, ToolContext, schema_tool
 from causeline.tools.scope import RunScope
-from causeline.tools.toolbox import Toolbox
+from causeline.tools.toolbox import Toolbox, ToolLike
 
 OpenModel = Callable[[Options], Model]
+REACT = "urn:causeline:dag:react"
 MAX_STEPS = 10_000
-_NODES: tuple[Node, ...] = (entrypoint, call_model, call_tools, leave)
+_NODES: tuple[Node, ...] = (entrypoint, call_model, call_tools, leave, *FLAT_NODES)
 
 
 class AgentDefinition:
     """A program for `causeline.runtime` (see `causeline.runtime.program`)."""
 
-    documents: Sequence[Document] = ()
-    nodes: Sequence[Node] = _NODES
     fresh = True
 
-    def __init__(self, options: Options, tools: Sequence[Tool], open_model: OpenModel, *, manifest: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, options: Options, tools: Iterable[ToolLike], open_model: OpenModel, *, manifest: Mapping[str, Any] | None = None,
+                 context: Mapping[str, Any] | None = None) -> None:
         self.options = options
         own = Toolbox(tools, use=options.use_tools, skills=options.skill_set())
         self.toolbox = own.with_tools([remember_tool(options)]) if options.remember else own
         self._open_model = open_model
         self._manifest = manifest
+        self.context = context
         self._model: Model | None = None
-        self.document: Document = _react()
+        self.document: Document = with_tools(_document(options), self.toolbox)
+        self.documents, tool_nodes = tool_documents(self.toolbox) if self.document.id != REACT else ((), ())
+        self.nodes: Sequence[Node] = (*_NODES, *tool_nodes)
         self.limits = Limits(visits=options.max_steps or MAX_STEPS)
 
     @property
@@ -106,5 +111,13 @@ def remember_tool(options: Options) -> Tool:
                        parameters(types, dynamic=options.allow_dynamic_node_types), kept, effects=False)
 
 
-def _react() -> Document:
-    return load(resources.files("causeline.agent").joinpath("react.jsonld").read_bytes())
+def _document(options: Options) -> Document:
+    """The document an agent runs on: one of the two that come with causeline, or the caller's own."""
+    if options.graph == "react":
+        return load(resources.files("causeline.agent").joinpath("react.jsonld").read_bytes())
+    if options.graph == "react-flat":
+        return flat_document()
+    if isinstance(options.graph, Document):
+        return options.graph
+    path = Path(options.graph)
+    return load(path if options.base_dir is None else options.base_dir / path)

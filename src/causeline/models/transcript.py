@@ -72,14 +72,17 @@ class Transcript:
         """Role of the last message said."""
         return self.messages[-1].role if self.messages else None
 
+    def stand_ins(self) -> list[Message]:
+        """Tool messages for the open calls, for a model that is asked before they have results."""
+        return [Message("tool", NOT_EXECUTED, tool_call_id=call_id, is_error=True) for call_id in self.open]
+
     def _say(self, message: Message) -> Message:
         self.messages.append(message)
         self.view.append(message)
         return message
 
     def _goal(self, node: CausalNode, message_id: str) -> Message:
-        for call_id in self.open:
-            self.view.append(Message("tool", NOT_EXECUTED, tool_call_id=call_id, is_error=True))
+        self.view.extend(self.stand_ins())
         self.open.clear()
         self.turn += 1
         self.round = self.tool_rounds = 0
