@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from causeline.errors import CauselineError, Conflict
+from causeline.errors import CauselineError, Conflict, Missing
 from causeline.policy import Clock
 from causeline.runtime.clock import iso
 from causeline.runtime.feed import Feed
@@ -100,7 +100,21 @@ class Dispatch:
         """Take over the session's run if its process is evidently gone, so that it goes on before a new one starts."""
         for run in await self.store.rows(Run, owner=owner, session=session, status=("running",)):
             if run.id not in self._driven and (run.holder == self.holder or evidently_gone(run.holder)):
-                await self.claim(run)
+                with suppress(Missing):  # a run of an agent that is not known here is left for a process that knows it
+                    self._program_of(run)
+                    await self.claim(run)
+
+    async def take(self, most: int) -> None:
+        """Claim what waits for somebody: queued runs whose turn it is, and runs whose holder is gone; at most `most` at once."""
+        for run in await self.store.rows(Run, owner=None, status=("queued", "running")):
+            if len(self._driven) >= most:
+                return
+            if run.id in self._driven or run.id in self._waiting:
+                continue
+            with suppress(Missing):
+                self._program_of(run)
+                if run.status == "queued" or self._watch.expired(run, self.clock.monotonic()):
+                    await self.claim(run)
 
     def stop(self, run_id: str) -> None:
         """Ask a run of this process to end as cancelled."""

@@ -128,6 +128,13 @@ class Runtime:
         if run.status == "running":
             await self._dispatch.cancel(run_id)
 
+    async def work(self, *, concurrency: int = 16) -> None:
+        """Drive runs of this store, of all owners, until cancelled: queued ones and those whose process is gone."""
+        token = 0
+        while True:
+            await self._dispatch.take(concurrency)
+            token = await self.store.changed(token, 1.0)
+
     def events(self, run_id: str, after: int = 0) -> AsyncIterator[Mapping[str, Any]]:
         """The run's events above `after`; each has `type, run_id, session_id, seq, ts`."""
         return self._events(run_id, after)

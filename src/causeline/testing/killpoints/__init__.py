@@ -1,0 +1,1 @@
+"""The kill-point sweep: python -m causeline.testing.killpoints."""

@@ -1,0 +1,113 @@
+"""What the sweep runs: clients that do the same again after a crash, and tools that leave a trace of every effect.
+
+Law: a scenario is a coroutine that can be started again at any time and ends in the same place: it names its runs,
+so that a run that is known is followed instead of started twice.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from causeline.assemble import Agent
+from causeline.models.scripted import ScriptedModel
+from causeline.runtime.runtime import Runtime
+from causeline.tools.tool import Tool, ToolContext
+from causeline.tools.function import tool
+
+SESSION = "sweep"
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A client's work on one session. `act` gets the runtime and the agents, one for each of `scripts`, the model's replies."""
+
+    name: str
+    scripts: Sequence[Sequence[Mapping[str, Any]]]
+    act: Callable[[Runtime, Sequence[Agent]], Awaitable[None]]
+    options: Mapping[str, Any] | None = None
+
+    def agents(self, effects: Path) -> Sequence[Agent]:
+        """The agents, whose tools write to the file `effects`."""
+        return [Agent(ScriptedModel(script), name=f"agent-{index}", tools=tools(effects), **(self.options or {}))
+                for index, script in enumerate(self.scripts)]
+
+
+def tools(effects: Path) -> Sequence[Tool]:
+    """Tools of every kind. Each effect is one line: call id, tool; flushed to disk before the result is returned."""
+
+    def leave(call_id: str, name: str) -> None:
+        with effects.open("a", encoding="utf-8") as file:
+            file.write(f"{call_id} {name}\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    @tool
+    async def write(n: int, context: ToolContext) -> str:
+        """Has an effect; later calls of a reply finish earlier."""
+        await asyncio.sleep(0.004 * max(0, 3 - n))
+        leave(context.call_id, "write")
+        return f"wrote {n}"
+
+    @tool(exclusive=True)
+    async def alone(n: int, context: ToolContext) -> str:
+        """Has an effect and runs alone."""
+        leave(context.call_id, "alone")
+        return f"alone {n}"
+
+    @tool(effects=False)
+    async def look(n: int) -> str:
+        """Has no effect."""
+        return f"saw {n}"
+
+    @tool(effects=False)
+    async def wait(n: int) -> str:
+        """Does not return."""
+        await asyncio.Event().wait()
+        return f"waited {n}"
+
+    return (write, alone, look, wait)
+
+
+def calls(*names: str, start: int = 0) -> Mapping[str, Any]:
+    """A reply that calls tools, numbered on."""
+    return {"calls": [{"id": "", "name": name, "arguments": {"n": start + index}} for index, name in enumerate(names)]}
+
+
+async def ended(runtime: Runtime, agent: Agent, prompt: str | None, run_id: str, **more: Any) -> None:
+    """Start a run, or follow it if it is known, to its end."""
+    await (await runtime.start(agent, prompt, session=SESSION, run_id=run_id, **more)).result()
+
+
+async def once(runtime: Runtime, agents: Sequence[Agent]) -> None:
+    await ended(runtime, agents[0], "go", "r1")
+
+
+async def forked(runtime: Runtime, agents: Sequence[Agent]) -> None:
+    await ended(runtime, agents[0], "go", "r1")
+    first = next(one for one in await runtime.checkpoints(SESSION, "r1") if one.node == "call_tools")
+    await ended(runtime, agents[0], "another way", "r2", at=first.id)
+
+
+async def cancelled(runtime: Runtime, agents: Sequence[Agent]) -> None:
+    run = await runtime.start(agents[0], "go", session=SESSION, run_id="r1")
+    async for event in run.events():
+        if event["type"] == "tool_call_start" and event["name"] == "wait":
+            await runtime.cancel("r1")
+    await run.result()
+    await ended(runtime, agents[1], "go on", "r2")
+
+
+SCENARIOS: Mapping[str, Scenario] = {
+    one.name: one
+    for one in (
+        Scenario("plain", [[calls("write"), calls("look"), calls("write", start=1), {"text": "all written"}]], once),
+        Scenario("parallel", [[calls("write", "write", "look", "write"), calls("look", "write"), {"text": "all written"}]], once),
+        Scenario("exclusive", [[calls("write", "alone", "write", "alone"), {"text": "all written"}]], once),
+        Scenario("flat", [[calls("write", "alone"), calls("write"), {"text": "all written"}]], once, {"graph": "react-flat"}),
+        Scenario("fork", [[calls("write"), calls("write", start=1), {"text": "done"}]], forked),
+        Scenario("cancel", [[calls("write"), calls("write", "wait"), {"text": "done"}], [calls("look"), {"text": "went on"}]], cancelled),
+    )
+}

@@ -1,0 +1,160 @@
+"""Kill a real process before and after each durable write of a scenario, go on in another one, and compare.
+
+Law: nothing is assumed about the code under test but that its writes go through the Store. A child process is a
+fork of this one, is ended by SIGKILL, and leaves only what it wrote to disk.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import tempfile
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from causeline.adapters.stores import open_store
+from causeline.assemble import agent_of
+from causeline.runtime.records import CallRow
+from causeline.runtime.runtime import Runtime
+from causeline.runtime.store import Store
+from causeline.testing.faults import FaultyStore, Kill
+from causeline.testing.killpoints.scenarios import SESSION, Scenario
+
+CHILD_SECONDS = 60
+Url = Callable[[Path], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What is left when a scenario has ended: the head, what was said, each effect, calls of unknown outcome, and the writes it took."""
+
+    head: str | None
+    messages: Sequence[Any]
+    effects: Sequence[str]
+    unknown: int
+    writes: int
+
+
+@dataclass(slots=True)
+class Tally:
+    """The outcome of one scenario's sweep."""
+
+    scenario: str
+    points: int = 0
+    differing: int = 0
+    repeated: int = 0
+    lost: int = 0
+    unknown: int = 0
+    failures: list[str] | None = None
+
+    @property
+    def clean(self) -> bool:
+        return not (self.differing or self.repeated or self.lost or self.failures)
+
+    def __str__(self) -> str:
+        return (f"{self.scenario}: {self.points} points, {self.differing} differing heads, {self.repeated} repeated effects, "
+                f"{self.lost} lost effects, {self.unknown} unknown outcomes surfaced")
+
+
+def sweep(scenario: Scenario, url: Url = lambda folder: f"sqlite:///{folder}/store.db", *, every: int = 1,
+          progress: Callable[[int, int], None] | None = None) -> Tally:
+    """Kill at every `every`-th point of a scenario. Raises nothing for a bad outcome: read the tally."""
+    tally = Tally(scenario.name, failures=[])
+    with tempfile.TemporaryDirectory(prefix="causeline-sweep-") as folder:
+        calm = _undisturbed(scenario, Path(folder), url)
+        points = [(number, when) for number in range(1, calm.writes + 1) for when in ("before", "after")][::every]
+        for index, (number, when) in enumerate(points):
+            place = Path(folder) / f"{number}-{when}"
+            place.mkdir()
+            if progress is not None:
+                progress(index, len(points))
+            _one(scenario, place, url, Kill(number, when), calm, tally)
+    return tally
+
+
+def _undisturbed(scenario: Scenario, folder: Path, url: Url) -> Seen:
+    place = folder / "calm"
+    place.mkdir()
+    code = _child(scenario, place, url, None)
+    if code != 0:
+        raise RuntimeError(f"{scenario.name} does not run undisturbed:\n{(place / 'failure').read_text(encoding='utf-8')}")
+    return _read(place)
+
+
+def _one(scenario: Scenario, place: Path, url: Url, kill: Kill, calm: Seen, tally: Tally) -> None:
+    tally.points += 1
+    where = f"{scenario.name}, killed {kill.when} write {kill.number}"
+    assert tally.failures is not None
+    if _child(scenario, place, url, kill) != -signal.SIGKILL:
+        tally.failures.append(f"{where}: the process was not killed")
+        return
+    if _child(scenario, place, url, None) != 0:
+        tally.failures.append(f"{where}: going on failed\n{(place / 'failure').read_text(encoding='utf-8')}")
+        return
+    seen = _read(place)
+    repeated = [line for line, count in Counter(seen.effects).items() if count > 1]
+    tally.repeated += len(repeated)
+    tally.unknown += seen.unknown
+    if repeated:
+        tally.failures.append(f"{where}: ran twice: {', '.join(repeated)}")
+    if seen.unknown:
+        return  # the model was told something else than in the calm run, so the logs rightly part
+    if seen.head != calm.head or seen.messages != calm.messages:
+        tally.differing += 1
+        tally.failures.append(f"{where}: head {seen.head} instead of {calm.head}")
+    if sorted(seen.effects) != sorted(calm.effects):
+        tally.lost += 1
+        tally.failures.append(f"{where}: effects {seen.effects} instead of {calm.effects}")
+
+
+def _child(scenario: Scenario, place: Path, url: Url, kill: Kill | None) -> int:
+    """Run the scenario in a process of its own; its exit code, negative for a signal."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            signal.alarm(CHILD_SECONDS)
+            asyncio.run(_play(scenario, place, url, kill))
+            code = 0
+        except BaseException:  # noqa: BLE001 - the child must not return into its parent's code
+            (place / "failure").write_text(traceback.format_exc(), encoding="utf-8")
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+async def _play(scenario: Scenario, place: Path, url: Url, kill: Kill | None) -> None:
+    store = FaultyStore(open_store(url(place)), kill)
+    agents = scenario.agents(place / "effects")
+    async with Runtime(store, programs=agents, build=agent_of) as runtime:
+        await scenario.act(runtime, agents)
+        seen = await _look(runtime, store, place / "effects")
+    (place / "seen").write_text(json.dumps(seen), encoding="utf-8")
+
+
+async def _look(runtime: Runtime, store: "FaultyStore", effects: Path) -> dict[str, Any]:
+    head = (await runtime.sessions())[0].head
+    rows = await _rows(store)
+    return {
+        "head": head,
+        "messages": [one.to_json() for one in await runtime.messages(SESSION)],
+        "effects": effects.read_text(encoding="utf-8").splitlines() if effects.exists() else [],
+        "unknown": sum(row.call.state == "unknown" for row in rows),
+        "writes": store.writes,
+    }
+
+
+async def _rows(store: Store) -> Sequence[CallRow]:
+    return await store.rows(CallRow, owner="default", session=SESSION)
+
+
+def _read(place: Path) -> Seen:
+    return Seen(**json.loads((place / "seen").read_text(encoding="utf-8")))
+
