@@ -1,6 +1,6 @@
 """The first and the last step of a run: take in what the caller said, and say how it ended."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -44,7 +44,8 @@ async def entrypoint(ctx: Context) -> Outcome:
 def leave(ctx: Context) -> Outcome:
     """Announce the whole history and end."""
     ctx.emit({"type": "messages_snapshot"})
-    return Outcome("failed" if (ctx.state.get("result") or {}).get("failed") else "done")
+    result: Mapping[str, Any] = ctx.state.get("result") or {}
+    return Outcome("failed" if result.get("failed") else "done")
 
 
 def _take_in(talk: Conversation, transcript: Transcript, log: AgentState, results: Sequence[Append]) -> list[Append]:

@@ -48,7 +48,7 @@ async def build_request(ctx: Context) -> Outcome:
 async def ask(ctx: Context) -> Outcome:
     """One model call, with what follows from its reply in the log."""
     outcome = await cast("Awaitable[Outcome]", call_model(ctx))
-    result = outcome.writes.get("result") or {}
+    result: Mapping[str, Any] = outcome.writes.get("result") or {}
     if outcome.port == "exit" and result.get("failed"):
         return Outcome("error", outcome.writes)
     said: dict[str, Any] = next(one.payload for one in outcome.writes["log"] if one.kind == "inference")
@@ -141,16 +141,18 @@ def with_tools(document: Document, tools: Iterable[Tool]) -> Document:
     plain = document.to_json()
     candidates = [UNKNOWN, *(tool_iri(one.name) for one in tools)]
     for placement in plain["nodes"]:
-        dag = placement.get("body", {}).get("dag")
-        if isinstance(dag, dict) and all(str(one).startswith((TOOL, UNKNOWN)) for one in dag.get("candidates", ())):
-            dag["candidates"] = candidates
+        dag: Any = placement.get("body", {}).get("dag")
+        if isinstance(dag, dict):
+            reference = cast("dict[str, Any]", dag)
+            if all(str(one).startswith((TOOL, UNKNOWN)) for one in reference.get("candidates", ())):
+                reference["candidates"] = candidates
     return load(plain)
 
 
 def flat_document() -> Document:
     """The twelve placements; `with_tools` gives the scatter its candidates."""
     error = "end-error"
-    joined = dict.fromkeys(("all-success", "partial", "all-error", "empty"), "join-tool-results")
+    joined: dict[str, str] = dict.fromkeys(("all-success", "partial", "all-error", "empty"), "join-tool-results")
     graph = Graph(SEED, name="react-agent", version="1")
     graph.node("build-request", "urn:noocodec:node:build-request", {"ready": "call-model", "error": error})
     graph.node("call-model", "urn:noocodec:node:call-model", {**dict.fromkeys(("text", "tools", "mixed"), "normalize-response"), "error": error})

@@ -1,6 +1,6 @@
 """Structured answers: what the caller asked for decides whether a text is an answer."""
 
-from typing import Any
+from typing import Any, cast
 
 from causeline.agent.options import Options
 from causeline.models.stream import read_json
@@ -23,7 +23,7 @@ def check_output(options: Options, text: str) -> tuple[Any, str | None]:
     if not isinstance(value, dict):
         return None, "Your answer must be one JSON object and nothing else."
     fault = first_fault(schema, value)
-    return (value, None) if fault is None else (None, f"Your answer does not fit its schema: {fault}. Answer again with one JSON object.")
+    return (cast("dict[str, Any]", value), None) if fault is None else (None, f"Your answer does not fit its schema: {fault}. Answer again with one JSON object.")
 
 
 def typed(options: Options, answer: Any) -> Any:

@@ -6,7 +6,7 @@ said to the model and recorded, never dropped in silence. The normal form of typ
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from causeline.causal import Append, canonical
 from causeline.errors import Invalid
@@ -44,20 +44,21 @@ def note(arguments: Any, types: Mapping[str, str], *, dynamic: bool, parent: str
     """The semantic node for one call. Raises Invalid saying which field is wrong and how."""
     if not isinstance(arguments, dict):
         raise Invalid("arguments: expected an object with type, key and content")
-    missing = [field for field in ("type", "key", "content") if field not in arguments]
+    given = cast("dict[str, Any]", arguments)
+    missing = [field for field in ("type", "key", "content") if field not in given]
     if missing:
         raise Invalid(f"missing: {', '.join(missing)}")
-    if not isinstance(arguments["type"], str) or not isinstance(arguments["key"], str):
+    if not isinstance(given["type"], str) or not isinstance(given["key"], str):
         raise Invalid("type and key: expected text")
-    kind = re.sub(r"[^a-z0-9_-]+", "-", arguments["type"].strip().lower()).strip("-")
-    key = re.sub(r"[^a-z0-9_./:-]+", "-", arguments["key"].strip().lower()).strip("-")[:120]
+    kind = re.sub(r"[^a-z0-9_-]+", "-", given["type"].strip().lower()).strip("-")
+    key = re.sub(r"[^a-z0-9_./:-]+", "-", given["key"].strip().lower()).strip("-")[:120]
     if not _TYPE.fullmatch(kind) or (kind not in types and not dynamic):
         raise Invalid(f"type: {arguments['type']!r} is not one of {', '.join(types)}")
     if not key:
         raise Invalid(f"key: nothing is left of {arguments['key']!r}; use letters and digits")
-    if len(canonical(arguments["content"])) > MAX_CONTENT:
+    if len(canonical(given["content"])) > MAX_CONTENT:
         raise Invalid(f"content: longer than {MAX_CONTENT} bytes")
-    return Append("semantic", {"type": kind, "key": key, "content": arguments["content"]}, parents=(parent,),
+    return Append("semantic", {"type": kind, "key": key, "content": given["content"]}, parents=(parent,),
                   resource_key=f"semantic:{kind}:{key}", advance=False)
 
 

@@ -5,7 +5,7 @@ and the interrupt stays open.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from causeline.errors import Invalid
 from causeline.graph import Step
@@ -48,8 +48,10 @@ def interrupts_of(step: Step, checkpoint: Checkpoint, run: Run, known: Mapping[s
     """The interrupts a paused step holds open, new ones and those it was entered with, under this checkpoint."""
     found: list[Interrupt] = []
     for pause in step.pauses:
-        asked = pause.question
-        entries = asked["interrupts"] if isinstance(asked, dict) and "interrupts" in asked else [_plain(pause.node, asked)]
+        asked: Any = pause.question
+        entries: Sequence[Mapping[str, Any]] = [_plain(pause.node, asked)]
+        if isinstance(asked, dict) and "interrupts" in asked:
+            entries = cast("Mapping[str, Any]", asked)["interrupts"]
         for entry in entries:
             call_id = entry["tool_call_id"] or pause.key
             earlier = next((one for one in known.values() if one.tool_call_id == call_id and one.args_hash == entry["args_hash"]

@@ -10,7 +10,7 @@ import platform
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from causeline.runtime.records import Run
 
@@ -91,7 +91,7 @@ def _read(holder: str) -> dict[str, Any] | None:
         told = json.loads(holder)
     except ValueError:
         return None
-    return told if isinstance(told, dict) else None
+    return cast("dict[str, Any]", told) if isinstance(told, dict) else None
 
 
 def _boot() -> str:

@@ -5,7 +5,7 @@ says; recalled text is not recalled again.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from causeline.errors import Invalid
 from causeline.runtime.records import Checkpoint, Link, Run
@@ -53,7 +53,7 @@ class LogRecall:
             return await self._store.rows(Run, owner=scope.owner)
         if not isinstance(which, list):
             raise Invalid(f'recall.runs is "session", "owner" or a list of run ids, not {which!r}')
-        return [run for name in which for run in await self._store.rows(Run, owner=scope.owner, id=name)]
+        return [run for name in cast("list[Any]", which) for run in await self._store.rows(Run, owner=scope.owner, id=str(name))]
 
     async def _story(self, owner: str, run: Run) -> Sequence[tuple[str, Mapping[str, Any]]]:
         """One run as lines, oldest first, failures included."""

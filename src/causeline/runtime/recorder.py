@@ -136,7 +136,7 @@ class Recorder:
             self._calls[call.call_id] = self._rows[call.call_id] = call
 
     def _checkpoint(self, step: Step, nodes: Sequence[CausalNode]) -> Checkpoint:
-        delta = dict(step.delta)
+        delta: dict[str, Any] = dict(step.delta)
         if step.index == 0:
             delta["document"] = self.document
         appended = [node.id for node in nodes]
