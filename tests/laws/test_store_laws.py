@@ -9,3 +9,10 @@ class TestMemory(StoreLaws):
     def backend(self) -> Backend:
         store = open_store("memory://")
         return Backend(connect=lambda: store, durable=False)
+
+
+class TestSqlite(StoreLaws):
+    @pytest.fixture
+    def backend(self, tmp_path) -> Backend:
+        url = f"sqlite:///{tmp_path}/store.db"
+        return Backend(connect=lambda: open_store(url), process=("causeline.adapters.stores:open_store", url))

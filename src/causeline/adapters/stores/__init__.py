@@ -5,21 +5,35 @@ from collections.abc import Callable, Mapping
 from causeline.errors import Invalid
 from causeline.runtime.store import Store
 
+KINDS = "memory://, sqlite:///relative.db, sqlite:////absolute.db"
+
 
 def open_store(url: str) -> Store:
-    """A store for `memory://`; it is not opened yet. Raises Invalid for anything else."""
-    scheme = url.partition("://")[0]
-    if scheme not in _SCHEMES:
-        raise Invalid(
-            f"no store for {url!r}; there are memory://, sqlite:///relative.db, sqlite:////absolute.db, postgresql://host/database"
-        )
-    return _SCHEMES[scheme](url)
+    """A store for a URL; it is not opened yet. Raises Invalid for a URL that names none.
+
+    `memory://` lives in this process alone; `sqlite:///relative.db` and `sqlite:////absolute.db` are files.
+    """
+    scheme, divider, rest = url.partition("://")
+    if not divider or scheme not in _SCHEMES:
+        raise Invalid(f"{url!r} names no store; there are {KINDS}")
+    return _SCHEMES[scheme](url, rest)
 
 
-def _memory(_url: str) -> Store:
+def _memory(url: str, rest: str) -> Store:
+    if rest:
+        raise Invalid(f"{url!r} names no store; a store in memory is memory://, without a name")
     from causeline.adapters.stores.memory import MemoryStore
 
     return MemoryStore()
 
 
-_SCHEMES: Mapping[str, Callable[[str], Store]] = {"memory": _memory}
+def _sqlite(url: str, rest: str) -> Store:
+    path = rest.removeprefix("/")
+    if path == rest or not path or path == ":memory:":
+        raise Invalid(f"{url!r} names no file; write sqlite:///relative.db or sqlite:////absolute.db, or memory:// for no file at all")
+    from causeline.adapters.stores.sqlite import SqliteStore
+
+    return SqliteStore(path)
+
+
+_SCHEMES: Mapping[str, Callable[[str, str], Store]] = {"memory": _memory, "sqlite": _sqlite}

@@ -6,12 +6,14 @@ per event loop.
 
 import asyncio
 import threading
+from collections.abc import Callable, Iterable
 
 
 class Signal:
-    """Starts at 1, so that 0 never waits."""
+    """Starts at 1, so that 0 never waits. `on_wait` is called when somebody begins to wait while nobody did."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_wait: Callable[[], None] = lambda: None) -> None:
+        self._on_wait = on_wait
         self._lock = threading.Lock()
         self._token = 1
         self._waiting: dict[asyncio.AbstractEventLoop, set[asyncio.Future[None]]] = {}
@@ -28,7 +30,10 @@ class Signal:
             if seen != self._token:
                 return self._token
             future = loop.create_future()
+            first = not self._waiting
             self._waiting.setdefault(loop, set()).add(future)
+        if first:
+            self._on_wait()
         try:
             await asyncio.wait((future,), timeout=timeout)
         finally:
@@ -48,7 +53,7 @@ class Signal:
         return woken
 
 
-def wake(futures: set[asyncio.Future[None]]) -> None:
+def wake(futures: Iterable[asyncio.Future[None]]) -> None:
     """Resolve futures of the loop this runs in."""
     for future in futures:
         if not future.done():

@@ -1,0 +1,71 @@
+"""Brings a SQLite file up to date, and refuses one that it must not touch.
+
+Law: a step of the schema is applied in one transaction together with the number that says so. A file that
+belongs to another program, or to a later causeline, is left as it is.
+"""
+
+import sqlite3
+import time
+
+from causeline.adapters.stores.statements import migrations
+from causeline.errors import Invalid
+
+APPLICATION = int.from_bytes(b"csln", "big")
+"""Says in the header of a file whose it is (PRAGMA application_id)."""
+_PAUSE = 0.01
+
+
+def prepare(connection: sqlite3.Connection, place: str, patience: float) -> None:
+    """Check whose file it is, switch it to write-ahead logging and apply what is missing.
+
+    Several processes may do this to a fresh file at once. Raises Invalid, and sqlite3.Error.
+    """
+    _check(connection, place)
+    _log_ahead(connection, patience)
+    connection.execute("PRAGMA synchronous = FULL")
+    if _version(connection) == len(migrations("sqlite")):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        _check(connection, place)
+        for step in migrations("sqlite")[_version(connection) :]:
+            for statement in step.statements:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {step.version}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return connection.execute("PRAGMA user_version").fetchone()[0]
+
+
+def _check(connection: sqlite3.Connection, place: str) -> None:
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    if application != APPLICATION:
+        if application or _version(connection) or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+            raise Invalid(f"{place} is a database of another program; choose another file", place=place)
+        return
+    version, known = _version(connection), len(migrations("sqlite"))
+    if version > known:
+        raise Invalid(
+            f"{place} has format {version}, this causeline knows formats up to {known}; use the causeline that wrote it, or a later one",
+            place=place, version=version,
+        )  # fmt: skip
+
+
+def _log_ahead(connection: sqlite3.Connection, patience: float) -> None:
+    """SQLite does not wait for a lock when it changes the journal's mode, so waiting is done here."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+            if not busy or time.monotonic() >= deadline:
+                raise
+        time.sleep(_PAUSE)
