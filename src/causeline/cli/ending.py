@@ -44,8 +44,7 @@ def interrupt_row(interrupt: Interrupt) -> Mapping[str, Any]:
 def told(result: RunResult, *, said: str, store: Sequence[str]) -> Sequence[Piece]:
     """The end of a run below its events. `said` is the text that was shown already, `store` the words that name the store
     in a command line."""
-    pieces = list(_answer(result, said))
-    pieces.extend(_trouble(result))
+    pieces = list(outcome(result, said=said))
     pieces.extend(question for interrupt in result.interrupts for question in asked(interrupt, result.run_id, store))
     pieces.append(Piece("\n"))
     if result.status != "succeeded" or result.stop_reason != "answered":
@@ -53,6 +52,11 @@ def told(result: RunResult, *, said: str, store: Sequence[str]) -> Sequence[Piec
     rows = (("run", result.run_id), ("session", result.session), ("head", result.head or "none"), ("tokens", tokens(result.usage)))
     pieces.extend(Piece(f"{name:<8} {value}\n", "quiet") for name, value in rows if value)
     return pieces
+
+
+def outcome(result: RunResult, *, said: str) -> Sequence[Piece]:
+    """What came of a run: an answer that was not streamed, what is left to the caller, or what went wrong."""
+    return (*_answer(result, said), *_trouble(result))
 
 
 def _answer(result: RunResult, said: str) -> Sequence[Piece]:

@@ -11,7 +11,7 @@ from typing import cast
 
 from causeline.cli.terminal import Terminal
 from causeline.cli.text import clean
-from causeline.errors import CauselineError, Conflict, Corrupt, Exhausted, Invalid, Misuse, Refused, Unavailable
+from causeline.errors import CauselineError, Corrupt, Exhausted, Invalid, Misuse, Refused, Unavailable
 
 FAILED, USAGE, QUESTIONS, CTRL_C = 1, 2, 3, 130
 """Exit codes: failed or refused, wrong command line, waiting for answers, stopped with Ctrl-C."""
@@ -19,7 +19,6 @@ FAILED, USAGE, QUESTIONS, CTRL_C = 1, 2, 3, 130
 _HINTS: Sequence[tuple[type[CauselineError], str]] = (
     (Unavailable, "This may pass: try the same command again."),
     (Refused, "Trying again will not help; change what is asked for, or the account it is asked with."),
-    (Conflict, "Somebody else was first: look at the state with `causeline runs`, then try again."),
     (Corrupt, "Nothing was changed. Take the file or the store from a copy that still verifies."),
 )
 """Said for a kind of error whose message may not say what to do."""

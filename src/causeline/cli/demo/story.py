@@ -1,0 +1,132 @@
+"""What the demonstration shows, part by part. Every `claim` is computed from what the part did."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from causeline.cli.demo.stage import HERE, Stage
+from causeline.cli.drawing import causal_graph
+from causeline.cli.follow import Words, follow
+from causeline.cli.show import history
+from causeline.cli.text import clean
+from causeline.cli.text import command as command_line
+from causeline.cli.trace import trace
+from causeline.runtime.handle import RunResult
+from causeline.runtime.runtime import Runtime
+
+QUESTION = "What does the word epoch mean?"
+SURVEY = "Count the words of the glossary, and note down when you begin and when you end."
+
+
+async def ask(stage: Stage, runtime: Runtime) -> RunResult:
+    """A question whose answer only a tool knows."""
+    stage.title("1. A question whose answer only a tool knows")
+    result = await told(stage, runtime, "asker", QUESTION, model=stage.model)
+    links, runs = await history(runtime, result.session)
+    nodes = [node for link in links for node in link.nodes]
+    found = next((str(node.payload["result"]) for node in nodes if node.kind == "tool_result"), "")
+    stage.say("\nThe trace: each step, its checkpoint, and the causal nodes it added.", "title")
+    stage.terminal.pieces(trace(links, {one.id: one for one in runs}))
+    stage.say("\nThe same as a graph of causes (Mermaid text):", "title")
+    stage.say(causal_graph(nodes).rstrip())
+    stage.claim("\nThe answer is in the tool's words", bool(found) and shared(found, str(result.answer)) > 0.5)
+    return result
+
+
+async def crash(stage: Stage, runtime: Runtime) -> str:
+    """A process is killed in the middle of a run, and another one goes on; returns the head it came to."""
+    stage.title("2. A run is killed in its middle, and resumed")
+    words = ("run", SURVEY, "--agent", str(HERE / "surveyor.toml"), "--session", "survey", "--run-id", "survey-1")
+    process = await stage.start(*words, "--store", stage.store, "--json", pause=60)
+    await stage.events_until(process, "tool_call_start", "count_words")
+    process.kill()
+    stage.say(f"Process {process.pid} ran `note`, began `count_words`, and was killed with signal {-await process.wait()}.")
+    stage.say(f"Its run is left as {(await runtime.run('survey-1')).status}. Any process may go on with it:\n")
+    await stage.shown("resume", "survey-1", "--store", stage.store)
+    head = (await runtime.run("survey-1")).head
+    undisturbed = stage.folder / "undisturbed"
+    other = await stage.start(*words, "--store", f"sqlite:///{undisturbed}.db", "--json", notebook=undisturbed)
+    lines, _ = await other.communicate()
+    notes = stage.notebook.read_text().splitlines()
+    stage.say(f"\nThe notebook: {', '.join(notes)}")
+    stage.claim("Each note was written once, though the run was driven twice", notes == undisturbed.read_text().splitlines())
+    stage.claim("The head is that of the same run left in peace", head == json.loads(lines.splitlines()[-1])["head"])
+    return str(head)
+
+
+async def fork(stage: Stage, runtime: Runtime, head: str) -> None:
+    """Another run from the middle of that one, by another agent."""
+    stage.title("3. A fork from the middle of that run")
+    before = await runtime.export("survey", at=head)
+    links, _ = await history(runtime, "survey")
+    counted = next(
+        link for link in links if any(node.kind == "tool_result" and node.payload["tool"] == "count_words" for node in link.nodes)
+    )
+    stage.say(f"From {counted.checkpoint.id}, where the words were counted and nothing else had happened, the other agent goes on.\n")
+    script = f"scripted:{HERE / 'forker.json'}"
+    await told(
+        stage, runtime, "asker", "What does the word fork mean?", model=stage.model or script, session="survey", at=counted.checkpoint.id
+    )
+    stage.claim("\nThe first branch is still what it was, byte for byte", await runtime.export("survey", at=head) == before)
+
+
+async def prove(stage: Stage, runtime: Runtime) -> None:
+    """An export verifies; with one letter changed it does not."""
+    stage.title("4. The history as a file that proves itself")
+    data = await runtime.export("survey", all=True)
+    head = str((await runtime.branch("survey")).head)
+    good, bad = stage.folder / "survey.json", stage.folder / "forged.json"
+    good.write_bytes(data)
+    bad.write_bytes(data.replace(b"survey begins", b"survey begun!"))
+    code, _ = await stage.shown("verify", str(good), "--head", head)
+    stage.say("\nThe same file with one note changed:")
+    refused, _ = await stage.shown("verify", str(bad))
+    stage.claim("\nThe true file is accepted, the forged one refused", code == 0 and refused == 1)
+
+
+async def remember(stage: Stage, runtime: Runtime, first: RunResult) -> None:
+    """A later run, in another session and with no tools, is given what the first one found out."""
+    stage.title("5. A later run recalls the first one")
+    recall = {"runs": [first.run_id], "k": 1, "max_tokens": 200}
+    result = await told(stage, runtime, "rememberer", QUESTION, model=stage.model, recall=recall)
+    nodes = (await runtime.branch(result.session)).state.nodes
+    recalled = next(node for node in nodes if node.kind == "resource" and node.payload["operation"] == "recall")
+    cited = [one["node"] for one in recalled.payload["value"]["citations"]]
+    stage.say("\nWhat it was given, as data it need not believe:")
+    stage.say("\n".join(f"  {row}" for row in clean(recalled.payload["value"]["text"]).splitlines()), "quiet")
+    known = {node.id for node in (await runtime.branch(first.session)).state.nodes}
+    stage.claim("Every piece cites a causal node of the first run", bool(cited) and known.issuperset(cited))
+    answer = next(node for node in nodes if node.kind == "answer")
+    read = {node.id for node in await runtime.why(answer.id)}
+    stage.claim("What was recalled is in the read set of the answer", recalled.id in read)
+
+
+def look_next(stage: Stage, first: RunResult) -> None:
+    """Commands that go on from here."""
+    stage.title("Where to look next")
+    store = ("--store", stage.store)
+    for words in (("sessions",), ("show", first.session), ("show", "survey", "--graph"), ("recall", "--query", "epoch")):
+        stage.say(f"  {command_line(*words, *store)}", "call")
+    stage.say(f"  {command_line('new', 'my-agent')}", "call")
+    stage.say("README.md begins with an agent of your own.")
+
+
+async def told(
+    stage: Stage, runtime: Runtime, agent: str, prompt: str, *, model: str | None = None, recall: Mapping[str, Any] | None = None,
+    session: str | None = None, at: str | None = None,
+) -> RunResult:  # fmt: skip
+    """Run one of the agents here, and print its events as they come."""
+    changes = {name: value for name, value in (("model", model), ("recall", recall)) if value is not None}
+    program = stage.agent(agent, **changes)
+    stage.say(f"asked    {prompt}")
+    try:
+        run = await runtime.start(program, prompt, session=session, at=at)
+        return (await follow(runtime, run, Words(stage.store, steps=True))).result
+    finally:
+        await program.aclose()
+
+
+def shared(wanted: str, text: str) -> float:
+    """The share of the words of one text that another one has."""
+    words = set(wanted.lower().split())
+    return len(words & set(text.lower().replace(".", " ").split())) / len(words)
