@@ -39,7 +39,7 @@ class Graph:
         self._entries: dict[str, str] = {}
         self._placements: list[dict[str, Any]] = []
         self._edges: dict[str, list[tuple[str, str | None]]] = {}
-        self._implicit: set[str] = set()
+        self._deciding: dict[str, bool] = {}  # placements that may have edges; True where they have to
 
     def place(self, name: str) -> str:
         """The IRI of the placement with this name; an absolute IRI stays as it is."""
@@ -200,14 +200,14 @@ class Graph:
 
     def build(self) -> Document:
         """The document. Its faults are for `check`; raises Misuse for edges from a placement that is not there or has none."""
-        loose = [
-            source for source in self._edges if source not in {one["name"] for one in self._placements if one["name"] in self._implicit}
-        ]
-        if loose:
-            raise Misuse(f"edge from {loose[0]!r}: add a node or an embedded document of that name", code="edge_source")
-        placements = [self._with_edges(one) for one in self._placements]
-        if any(self._end in one.get("outputs", {}).values() for one in placements) and self._end not in {one["@id"] for one in placements}:
-            placements.append({"@id": self._end, "@type": "TerminalNode", "name": "end", "outcome": "completed"})
+        for source in self._edges:
+            if source not in self._deciding:
+                raise Misuse(f"edge from {source!r}: add a node or an embedded document of that name", code="edge_source")
+        ending = self._ending()
+        placements = [self._with_edges(one, ending["@id"]) for one in self._placements]
+        used = any(ending["@id"] in one.get("outputs", {}).values() for one in placements)
+        if used and ending["@id"] not in {one["@id"] for one in placements}:
+            placements.append(ending)
         first = next((one["@id"] for one in placements if one["@type"] != "PhaseNode"), self.place("main"))
         return load(
             {
@@ -221,20 +221,20 @@ class Graph:
             }
         )
 
-    @property
-    def _end(self) -> str:
+    def _ending(self) -> dict[str, Any]:
         """Where a run goes that has nowhere to go: the terminal `end`, made if there is none of that name."""
         taken = any(one["name"] == "end" and one.get("outcome") != "completed" for one in self._placements)
-        return self.place("end-of-run" if taken else "end")
+        name = "end-of-run" if taken else "end"
+        return {"@id": self.place(name), "@type": "TerminalNode", "name": name, "outcome": "completed"}
 
-    def _with_edges(self, placement: dict[str, Any]) -> dict[str, Any]:
+    def _with_edges(self, placement: dict[str, Any], ending: str) -> dict[str, Any]:
         edges = self._edges.get(placement["name"], [])
-        if placement["name"] not in self._implicit or (placement["outputs"] and not edges):
+        if not edges and not self._deciding.get(placement["name"]):
             return placement
         routes: dict[str, str] = {}
         for target, when in edges:
             routes["error" if when == ERROR_EDGE else OTHERWISE if when is None else when] = self.place(target)
-        routes.setdefault(OTHERWISE, self._end)
+        routes.setdefault(OTHERWISE, ending)
         tests = [when for _, when in edges if when not in (None, ERROR_EDGE)]
         return {**placement, **({"when": tests} if tests else {}), "outputs": {**placement["outputs"], **routes}}
 
@@ -242,8 +242,8 @@ class Graph:
         made = {"@id": self.place(name), "@type": kind, "name": name, **{key: value for key, value in fields.items() if value is not None}}
         if routed:
             made["outputs"] = {port: self.place(target) for port, target in (outputs or {}).items()}
-        if edges and (outputs is None or outputs):
-            self._implicit.add(name)
+        if edges:
+            self._deciding[name] = outputs is None
         self._placements.append(made)
         return self
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from causeline.graph.document import DagBody, DagReference, Document, Embedded, Gather, NodeBody, Phase, Placement, Scatter, Single
 from causeline.graph.finding import Finding
+from causeline.graph.node import is_absolute
 from causeline.graph.scope import Scope, named
 from causeline.graph.terms import EMPTY
 from causeline.graph.ways import Ways
@@ -15,6 +16,7 @@ def bundle_findings(scope: Scope) -> Iterator[Finding]:
     """All findings of this file."""
     for placement in scope.ways.placements:
         if placement.id not in scope.unsure:
+            yield from _relative(scope, placement)
             yield from _unknown_nodes(scope, placement)
             yield from _unknown_documents(scope, placement)
             yield from _unseeded(scope, placement)
@@ -47,15 +49,23 @@ def node_iris(placement: Placement) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((iri, keys) for iri, keys in found if iri)
 
 
+def _relative(scope: Scope, placement: Placement) -> Iterator[Finding]:
+    """Nodes and documents are registered under absolute IRIs, so no other can ever be found."""
+    children = ("dag",) if isinstance(placement, Embedded) else ("body", "dag")
+    for iri, keys in (*node_iris(placement), *((iri, children) for iri in child_documents(placement))):
+        if not is_absolute(iri):
+            yield scope.finding("relative_iri", placement, f"{iri!r} is not absolute and its prefix is not declared in @context", *keys)
+
+
 def _unknown_nodes(scope: Scope, placement: Placement) -> Iterator[Finding]:
     for iri, keys in node_iris(placement) if scope.nodes_known else ():
-        if iri not in scope.nodes:
+        if iri not in scope.nodes and is_absolute(iri):
             yield scope.finding("unknown_node", placement, f"no node is registered as {iri}; register it or correct the IRI", *keys)
 
 
 def _unknown_documents(scope: Scope, placement: Placement) -> Iterator[Finding]:
     for iri in child_documents(placement) if scope.documents_known else ():
-        if iri not in scope.documents and iri != scope.document.id:
+        if iri not in scope.documents and iri != scope.document.id and is_absolute(iri):
             keys = ("dag",) if isinstance(placement, Embedded) else ("body", "dag")
             yield scope.finding(
                 "unknown_document", placement, f"no document is registered as {iri}; register it with this one or correct the IRI", *keys

@@ -29,6 +29,13 @@ def load(source: bytes | str | PathLike | dict[str, Any]) -> Document:
 
     Raises DocumentError if no Document can be built; other faults are in `Document.problems`, which `check` reports.
     """
+    try:
+        return _load(source)
+    except RecursionError:  # the bound of depth is far off, but the caller's own stack may be near its end
+        raise refuse("too_deep", "nested deeper than there is stack left") from None
+
+
+def _load(source: bytes | str | PathLike | dict[str, Any]) -> Document:
     value, problems = _json_of(source)
     data = plain_copy(value)
     if not isinstance(data, dict | list):

@@ -83,8 +83,9 @@ def _expected(scope: Scope, placement: Routed) -> tuple[set[str], set[str] | Non
     if isinstance(placement, Gather):
         return _gather_needs(scope, placement), set(GATHER_PORTS)
     if isinstance(placement, Scatter):
-        ports = _scatter_ports(scope, placement)
-        return (ports or set()), ports
+        ports = _scatter_ports(scope, placement) or set()
+        may_skip_empty = placement.reducer != "aggregate" and "success" in ports  # no items then count as success
+        return (ports - {EMPTY} if may_skip_empty else ports), ports or None
     ports = _node_ports(scope, placement.node)
     return (ports or set()), ports
 

@@ -110,18 +110,23 @@ def _read_placement(data: dict[str, Any], path: str, document: str, problems: li
 def _kind_of(fields: Fields) -> tuple[str, bool]:
     """The kind to read a placement as, and whether it is what the placement says of itself."""
     stated = fields.data.get("@type")
-    fit = {kind: misfit(fields.data, (*COMMON, *REQUIRED[kind]), OPTIONAL[kind]) for kind in KINDS}
-    guess = min(KINDS, key=lambda kind: fit[kind])
-    if stated is None and "@type" not in fields.data:
+    known = isinstance(stated, str) and stated in KINDS
+    if isinstance(stated, str) and known and _misfit(fields, stated) < 2:
+        return stated, True
+    guess = min(KINDS, key=lambda kind: _misfit(fields, kind))
+    if "@type" not in fields.data:
         fields.complain("missing_field", f"the field '@type' is required; it looks like a {guess}", "@type")
-        return guess, False
-    if not isinstance(stated, str) or stated not in KINDS:
+    elif not known:
         fields.complain("unknown_type", f"{stated!r} is not one of {', '.join(KINDS)}; it looks like a {guess}", "@type")
-        return guess, False
-    if fit[stated] >= 2 and fit[guess] == 0:
+    elif _misfit(fields, guess) == 0:
         fields.complain("unknown_type", f"says {stated} but has the fields of a {guess}", "@type")
-        return guess, False
-    return stated, True
+    else:
+        return str(stated), True
+    return guess, False
+
+
+def _misfit(fields: Fields, kind: str) -> int:
+    return misfit(fields.data, (*COMMON, *REQUIRED[kind]), OPTIONAL[kind])
 
 
 def _single(fields: Fields, iri: str, name: str) -> Single:

@@ -33,12 +33,15 @@ def refuse(code: str, message: str, path: str = "") -> DocumentError:
 
 def parse(data: bytes | str) -> tuple[Any, list[Finding]]:
     """Parse a JSON text. Repeated keys are findings (the last value counts); raises DocumentError for what is not JSON."""
+    repeated: list[_Object] = []
     size = len(data)
     if size > MAX_BYTES:
         raise refuse("too_large", f"{size} bytes; a document may have {MAX_BYTES}")
     try:
         text = data if isinstance(data, str) else data.decode("utf-8-sig")
-        value = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_Object.of, parse_constant=_no_constant)
+        value = json.loads(
+            text.removeprefix("\ufeff"), object_pairs_hook=lambda pairs: _object(pairs, repeated), parse_constant=_no_constant
+        )
     except UnicodeDecodeError as error:
         raise refuse("not_json", f"not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
@@ -49,7 +52,7 @@ def parse(data: bytes | str) -> tuple[Any, list[Finding]]:
         raise refuse("not_json", str(error)) from None
     return value, [
         Finding("repeated_key", None, f"the key {key!r} is there more than once; the last one counts", path)
-        for path, key in _repeated(value)
+        for path, key in (_repeated(value) if repeated else ())
     ]
 
 
@@ -63,16 +66,18 @@ class _Object(dict[str, Any]):
 
     __slots__ = ("repeated",)
 
-    @classmethod
-    def of(cls, pairs: list[tuple[str, Any]]) -> "dict[str, Any]":
-        if len(plain := dict(pairs)) == len(pairs):
-            return plain
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
         seen: set[str] = set()
-        marked = cls(plain)
-        marked.repeated = list(dict.fromkeys(key for key, _ in pairs if key in seen or seen.add(key)))
-        return marked
+        self.repeated = list(dict.fromkeys(key for key, _ in pairs if key in seen or seen.add(key)))
 
-    repeated: list[str]
+
+def _object(pairs: list[tuple[str, Any]], repeated: list[_Object]) -> dict[str, Any]:
+    plain = dict(pairs)
+    if len(plain) == len(pairs):
+        return plain
+    repeated.append(_Object(pairs))
+    return repeated[-1]
 
 
 def _no_constant(name: str) -> Any:
