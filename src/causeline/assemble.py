@@ -86,7 +86,7 @@ def _candidates(options: Options) -> list[Model]:
 
 
 def _candidate(model: str | Model, own: Mapping[str, Any], base: Path | None) -> Model:
-    return open_model(model, **own) if isinstance(model, str) else model
+    return open_model(model, base=base, **own) if isinstance(model, str) else model
 
 
 def open(url: str = "memory://", *, owner: str = "default", agents: Sequence[Program] = ()) -> Runtime:  # noqa: A001  (the contract's name)
