@@ -98,8 +98,11 @@ def manifest_from_plain(data: Mapping[str, Any], overrides: Mapping[str, Any] | 
 def environment_findings(options: Options, environ: Mapping[str, str]) -> list[str]:
     """Environment variables that the options name and that are not set, one line each. Models that run here need none."""
     wanted = [("api_key_env", options.model, options.api_key_env)]
-    wanted += [(f"fallbacks[{index}].api_key_env", each["model"], each.get("api_key_env"))
-               for index, each in enumerate(options.fallbacks) if isinstance(each, Mapping)]
+    wanted += [
+        (f"fallbacks[{index}].api_key_env", each["model"], each.get("api_key_env"))
+        for index, each in enumerate(options.fallbacks)
+        if isinstance(each, Mapping)
+    ]
     return [
         f"{place}: the environment variable {name} is not set; set it to the key for {model}"
         for place, model, name in wanted
@@ -198,7 +201,7 @@ class _Reading:
         if not isinstance(entries, list):
             self._say("expected a list of tables; write [[tools]]", "tools")
             return [], []
-        tools: list[Tool] = []
+        tools: dict[str, Tool] = {}
         references: list[Json] = []
         with modules_beside(self.source.directory) as modules:
             for index in range(len(cast(list[Any], entries))):
@@ -209,9 +212,11 @@ class _Reading:
                         self._unknown(key, _TOOL_KEYS, "tools", index)
                 found = self._referred(modules, entry.get("python"), index)
                 if len(self.findings) == before:
-                    tools.extend(self._configured(found, entry, index))
+                    for tool in self._configured(found, entry, index):
+                        if tools.setdefault(tool.name, tool) is not tool:
+                            self._say(f"two tools are named {tool.name}; give one another name", "tools", index)
                     references.append({**entry, "python": self._absolute(modules, entry["python"])})
-        return tools, references
+        return list(tools.values()), references
 
     def _referred(self, modules: Modules, reference: Any, index: int) -> list[Any]:
         """What `module:name` names: one thing, or the members of a list of tools."""
@@ -268,12 +273,7 @@ class _Reading:
 
     def _together(self, options: Options, tools: list[Tool]) -> None:
         """What only shows when options, tools and skills are put together."""
-        try:
-            names = Toolbox(tools).names()
-        except Invalid as error:
-            self._say(error.message, "tools")
-            return
-        offered = (*names, REMEMBER) if options.remember else names
+        offered = [*(tool.name for tool in tools), *([REMEMBER] if options.remember else [])]
         used = options.use_tools
         for name in () if used is None or used in ("*", "all") else (used,) if isinstance(used, str) else used:
             if name not in offered:

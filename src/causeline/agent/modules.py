@@ -40,8 +40,9 @@ class _FromSource(importlib.machinery.SourceFileLoader):
 class Modules:
     """Modules by name, beside `directory` or else installed."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, local: frozenset[str] = frozenset()) -> None:
         self.directory = directory
+        self._local = local
         self._loaded: dict[Path, ModuleType] = {}
 
     def find(self, name: str) -> Path | None:
@@ -81,16 +82,21 @@ class Modules:
     def _execute(self, path: Path, name: str) -> ModuleType:
         if "." in name.removesuffix(".py") and not name.endswith(".py"):
             return importlib.import_module(name)  # inside a package, whose relative imports need the real name
+        plain = path.stem if path.parent == self.directory.resolve() and path.stem in self._local else None
+        if plain in sys.modules:
+            return sys.modules[plain]  # another module has imported it
         unique = f"causeline_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
         spec = importlib.util.spec_from_file_location(unique, path, loader=_FromSource(unique, str(path)))
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        sys.modules[unique] = sys.modules[path.stem] = module
+        names = [unique] if plain is None else [unique, plain]
+        sys.modules.update(dict.fromkeys(names, module))
         try:
             spec.loader.exec_module(module)
         except BaseException:
-            sys.modules.pop(unique, None)
+            for each in names:
+                sys.modules.pop(each, None)
             raise
         return module
 
@@ -100,7 +106,7 @@ def modules_beside(directory: Path) -> Generator[Modules]:
     """Load modules as if their directory came first on the path; they may import each other by their plain names."""
     with _LOADING:
         local = {path.stem for path in directory.glob("*.py")} | {path.parent.name for path in directory.glob("*/__init__.py")}
-        local -= sys.stdlib_module_names | {"causeline"}
+        local -= sys.stdlib_module_names | {"causeline"}  # those stay what they are for everybody
         hidden = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in local}
         writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
         for name in hidden:
@@ -108,7 +114,7 @@ def modules_beside(directory: Path) -> Generator[Modules]:
         sys.path.insert(0, str(directory))
         importlib.invalidate_caches()
         try:
-            yield Modules(directory)
+            yield Modules(directory, frozenset(local))
         finally:
             sys.path.remove(str(directory))
             sys.dont_write_bytecode = writes

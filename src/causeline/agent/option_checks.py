@@ -71,7 +71,9 @@ POSITIVE = _one("a number above 0", lambda value: _is_number(value) and value > 
 NOT_NEGATIVE = _one("a number from 0", lambda value: _is_number(value) and value >= 0)
 FUNCTION = _one("a function", callable)
 VARIABLE = _matching("the name of an environment variable", _VARIABLE)
-URL = _one("an address that begins with http:// or https://", lambda value: isinstance(value, str) and value.startswith(("http://", "https://")))
+URL = _one(
+    "an address that begins with http:// or https://", lambda value: isinstance(value, str) and value.startswith(("http://", "https://"))
+)
 PATH = _one("a path", lambda value: isinstance(value, str | Path) and bool(str(value)))
 MODEL = _one('a model, such as "openai:gpt-5-mini" or a Model', lambda value: is_model(value) or (isinstance(value, str) and value.strip()))
 

@@ -198,8 +198,13 @@ def _skill(table: Mapping[str, Any]) -> Skill:
 
 def _plain_skill(skill: Skill) -> Json:
     allowed = None if skill.allowed_tools is None else list(skill.allowed_tools)
-    return {"name": skill.name, "description": skill.description, "text": skill.text, "allowed_tools": allowed,
-            "disallowed_tools": list(skill.disallowed_tools)}
+    return {
+        "name": skill.name,
+        "description": skill.description,
+        "text": skill.text,
+        "allowed_tools": allowed,
+        "disallowed_tools": list(skill.disallowed_tools),
+    }
 
 
 def _plain(value: Any) -> Any:

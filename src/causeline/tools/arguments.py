@@ -1,7 +1,7 @@
 """From what a model wrote to arguments that may be given to a tool.
 
 Law: a tool never runs on arguments that did not parse or do not fit. A repair touches syntax only; the
-schema decides afterwards, the raw text is kept, and text that was cut short is not completed for a tool with effects.
+schema decides afterwards, the raw text is kept, and text that was cut short in the middle of a value is not completed.
 """
 
 import json
@@ -52,7 +52,7 @@ def _repaired(tool: Tool, raw: str) -> Json | None:
     """An object in the tool's own words that `raw` is but for its syntax, or None."""
     import json_repair  # noqa: PLC0415 - only broken arguments need it
 
-    if len(raw) > MAX_REPAIRED or (tool.effects and _cut(raw)):
+    if len(raw) > MAX_REPAIRED or _cut(raw):
         return None
     try:
         value: Any = json_repair.loads(raw)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from causeline.causal import Append
-from causeline.errors import CauselineError
+from causeline.errors import CauselineError, Refused
 from causeline.models.messages import Json
 from causeline.tools.arguments import Prepared, prepare
 from causeline.tools.calls import Call
@@ -69,8 +69,15 @@ def evidence(call: Call, result: Append) -> list[Append]:
     return appends
 
 
-async def execute(tool: Tool | None, arguments: Json | str, context: ToolContext, *, known: Iterable[str] = (), name: str = "",
-                  sleep: Sleep = asyncio.sleep) -> Executed:
+async def execute(
+    tool: Tool | None,
+    arguments: Json | str,
+    context: ToolContext,
+    *,
+    known: Iterable[str] = (),
+    name: str = "",
+    sleep: Sleep = asyncio.sleep,
+) -> Executed:
     """Run `tool` on what a model wrote. With no such tool, `known` and `name` make the error text.
 
     Timeout and retries are the context's where it has them, else the tool's.
@@ -126,8 +133,11 @@ def error_text(name: str, error: BaseException) -> str:
     return shortened(visible_text(text), MAX_ERROR)
 
 
-class _Crashed(RuntimeError):
+class Crashed(Refused):
     """A tool raised something that is no Exception, such as SystemExit; it must not take the process along."""
+
+    code = "crashed"
+    retryable = False
 
 
 async def _contained(tool: Tool, arguments: Json, context: ToolContext) -> Any:
@@ -136,7 +146,7 @@ async def _contained(tool: Tool, arguments: Json, context: ToolContext) -> Any:
     except (Exception, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:
-        raise _Crashed(f"{type(error).__name__}: {error}") from error
+        raise Crashed(f"{type(error).__name__}: {error}") from error
 
 
 def _executed(value: Any) -> Executed:

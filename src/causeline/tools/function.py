@@ -89,27 +89,62 @@ class FunctionTool(Tool):
 
 
 @overload
-def tool(fn: Callable[..., Any], *, name: str | None = None, description: str | None = None, parameters: Parameters | None = None,
-         effects: bool = True, idempotent: bool = False, exclusive: bool = False, timeout: float | None = None, retries: int = 0,
-         approval: ApprovalMode | None = None, on_unknown: OnUnknown = "report", max_chars: int = MAX_CHARS) -> FunctionTool: ...
+def tool(
+    fn: Callable[..., Any],
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    parameters: Parameters | None = None,
+    effects: bool = True,
+    idempotent: bool = False,
+    exclusive: bool = False,
+    timeout: float | None = None,
+    retries: int = 0,
+    approval: ApprovalMode | None = None,
+    on_unknown: OnUnknown = "report",
+    max_chars: int = MAX_CHARS,
+) -> FunctionTool: ...
 
 
 @overload
-def tool(fn: None = None, *, name: str | None = None, description: str | None = None, parameters: Parameters | None = None,
-         effects: bool = True, idempotent: bool = False, exclusive: bool = False, timeout: float | None = None, retries: int = 0,
-         approval: ApprovalMode | None = None, on_unknown: OnUnknown = "report",
-         max_chars: int = MAX_CHARS) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+def tool(
+    fn: None = None,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    parameters: Parameters | None = None,
+    effects: bool = True,
+    idempotent: bool = False,
+    exclusive: bool = False,
+    timeout: float | None = None,
+    retries: int = 0,
+    approval: ApprovalMode | None = None,
+    on_unknown: OnUnknown = "report",
+    max_chars: int = MAX_CHARS,
+) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
-def tool(fn: Callable[..., Any] | None = None, *, name: str | None = None, description: str | None = None,
-         parameters: Parameters | None = None, effects: bool = True, idempotent: bool = False, exclusive: bool = False,
-         timeout: float | None = None, retries: int = 0, approval: ApprovalMode | None = None, on_unknown: OnUnknown = "report",
-         max_chars: int = MAX_CHARS) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
+def tool(
+    fn: Callable[..., Any] | None = None,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    parameters: Parameters | None = None,
+    effects: bool = True,
+    idempotent: bool = False,
+    exclusive: bool = False,
+    timeout: float | None = None,
+    retries: int = 0,
+    approval: ApprovalMode | None = None,
+    on_unknown: OnUnknown = "report",
+    max_chars: int = MAX_CHARS,
+) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """A function, method, partial or callable object as a tool; a decorator with or without arguments.
 
     Name and description come from the function unless given, the schema from its annotations unless `parameters` is a JSON Schema
     or a pydantic model. The other keywords are the fields of Tool. Raises InvalidTool.
     """
+
     def make(function: Callable[..., Any]) -> FunctionTool:
         if isinstance(function, Tool):
             raise Misuse(f"{function.name} is a tool already; use dataclasses.replace to change it.")
@@ -117,8 +152,19 @@ def tool(fn: Callable[..., Any] | None = None, *, name: str | None = None, descr
             raise Misuse(f"{function!r} is no function; a tool is made from something that can be called.")
         own = name or _name(function)
         text = _description(function) if description is None else description
-        return FunctionTool(own, text, FunctionBody(function, own, parameters), effects, idempotent, exclusive, timeout, retries,
-                            approval, on_unknown, max_chars)
+        return FunctionTool(
+            own,
+            text,
+            FunctionBody(function, own, parameters),
+            effects,
+            idempotent,
+            exclusive,
+            timeout,
+            retries,
+            approval,
+            on_unknown,
+            max_chars,
+        )
 
     return make if fn is None else make(fn)
 

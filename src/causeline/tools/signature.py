@@ -122,8 +122,9 @@ def read_signature(function: Callable[..., Any], name: str, given: "Parameters |
     return Signature(schema, model, parameters, context)
 
 
-def _from_model(name: str, model: "type[BaseModel]", named: list[inspect.Parameter], hints: Mapping[str, Any], context: str | None,
-                *, open_ended: bool) -> Signature:
+def _from_model(
+    name: str, model: "type[BaseModel]", named: list[inspect.Parameter], hints: Mapping[str, Any], context: str | None, *, open_ended: bool
+) -> Signature:
     if not hasattr(model, "model_json_schema"):
         raise InvalidTool(f"Tool {name!r}: parameters: expected a JSON Schema object or a pydantic model, got {model.__name__}.")
     schema = argument_schema(name, _json_schema(name, model))
@@ -170,8 +171,9 @@ def _bare(hint: Any) -> Any:
     return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
 
 
-def _model(name: str, named: Iterable[inspect.Parameter], hints: Mapping[str, Any],
-           *, open_ended: bool) -> "tuple[type[BaseModel], tuple[Parameter, ...]]":
+def _model(
+    name: str, named: Iterable[inspect.Parameter], hints: Mapping[str, Any], *, open_ended: bool
+) -> "tuple[type[BaseModel], tuple[Parameter, ...]]":
     """A pydantic model with one field a parameter. Fields have names of their own, so that any parameter name will do."""
     import pydantic  # noqa: PLC0415 - see the law above
     from pydantic.fields import FieldInfo  # noqa: PLC0415

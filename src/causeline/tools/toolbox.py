@@ -153,8 +153,9 @@ def _client_tool(definition: object) -> Tool:
         raise InvalidTool(f"unknown field {', '.join(sorted(map(str, unknown)))}; a definition has name, description and parameters")
     parameters = given.get("parameters")
     description = given.get("description")
-    return schema_tool(given.get("name", ""), "" if description is None else description, {} if parameters is None else parameters,
-                       _elsewhere, client=True)
+    return schema_tool(
+        given.get("name", ""), "" if description is None else description, {} if parameters is None else parameters, _elsewhere, client=True
+    )
 
 
 def _flat(things: Iterable[ToolLike]) -> Iterator[Tool]:

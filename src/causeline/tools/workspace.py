@@ -88,7 +88,7 @@ class Workspace:
         name = "/".join(parts)
         try:
             value, data = work(parts)
-        except ToolError as error:
+        except (ToolError, OSError) as error:
             return ToolResult(f"{name}: {error}", ok=False, resources=(Resource(name, operation, succeeded=False),))
         digest = hashlib.sha256(data).hexdigest()
         resource = Resource(name, operation, content_hash=digest, bytes=len(data))
@@ -181,13 +181,17 @@ def _opened(name: str, flags: int, directory: int) -> int:
 
 
 def _contents(directory: int, name: str) -> bytes:
-    with os.fdopen(_opened(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, directory), "rb") as file:
-        found = os.fstat(file.fileno())
+    descriptor = _opened(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, directory)
+    try:
+        found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise ToolError("not a file")
         if found.st_size > MAX_FILE:
             raise ToolError(f"larger than {MAX_FILE} bytes")
-        return file.read(MAX_FILE)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(MAX_FILE)
+    finally:
+        os.close(descriptor)
 
 
 def _existing(directory: int, name: str) -> bytes | None:

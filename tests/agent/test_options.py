@@ -1,0 +1,288 @@
+"""Every option of an agent is checked, all at once, and can be stored and read back."""
+
+import dataclasses
+import inspect
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from causeline.agent.option_checks import RULES
+from causeline.agent.options import OPTION_NAMES, InvalidOptions, Options, option_findings
+from causeline.agent.remember import DEFAULT_TYPES
+from causeline.models import ScriptedModel
+from causeline.tools.skills import Skill
+
+MODEL = "openai:gpt-5-mini"
+
+
+class City(BaseModel):
+    name: str
+
+
+@dataclasses.dataclass
+class Town:
+    name: str
+
+
+def faults(**values):
+    return [name for name, _ in option_findings({"model": MODEL, **values})]
+
+
+def test_defaults_are_those_of_the_contract():
+    options = dataclasses.asdict(Options.checked(model=MODEL))
+    assert options == {
+        "model": MODEL,
+        "name": "agent",
+        "system": None,
+        "use_tools": None,
+        "skills": (),
+        "skill_dir": None,
+        "input_key": "input",
+        "output_key": "output",
+        "messages_key": "messages",
+        "tool_call_key": "_tool_call_name",
+        "human_key": "ask_human",
+        "temperature": None,
+        "max_tokens": None,
+        "response_format": None,
+        "output_type": None,
+        "provider": None,
+        "base_url": None,
+        "api_key_env": None,
+        "chat_path": None,
+        "auth_header": None,
+        "auth_prefix": None,
+        "max_tool_rounds": None,
+        "max_steps": None,
+        "max_repeats": 5,
+        "tool_concurrency": 8,
+        "tool_mode": "native",
+        "parse_text_tool_calls": True,
+        "tool_error_mode": "message",
+        "tool_timeout": None,
+        "tool_retries": 0,
+        "max_retries": 2,
+        "fallbacks": (),
+        "tool_approval": "auto",
+        "memory": None,
+        "recall": None,
+        "remember": True,
+        "graph": "react",
+        "context_mode": "transcript",
+        "context_tokens": None,
+        "node_types": None,
+        "allow_dynamic_node_types": False,
+        "stream": True,
+        "on_token": None,
+        "base_dir": None,
+    }
+
+
+def test_every_option_has_a_rule():
+    assert set(RULES) == set(OPTION_NAMES)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"model": ""},
+        {"model": 3},
+        {"model": None},
+        {"name": ""},
+        {"name": "a/b"},
+        {"system": 3},
+        {"system": "{{ nope }}"},
+        {"use_tools": [1]},
+        {"use_tools": ""},
+        {"skills": "one"},
+        {"skills": [3]},
+        {"skills": [{"name": "a"}]},
+        {"skill_dir": ""},
+        {"input_key": ""},
+        {"temperature": -0.1},
+        {"temperature": float("nan")},
+        {"temperature": True},
+        {"temperature": "1"},
+        {"max_tokens": 0},
+        {"max_tokens": 1.0},
+        {"response_format": "json"},
+        {"response_format": {}},
+        {"response_format": {"schema": "x"}},
+        {"output_type": "City"},
+        {"output_type": list[int]},
+        {"output_type": int},
+        {"output_type": City, "response_format": {"type": "json_object"}},
+        {"base_url": "localhost"},
+        {"api_key_env": "A B"},
+        {"api_key_env": "sk-123"},
+        {"chat_path": "v1"},
+        {"auth_header": "x: y"},
+        {"auth_prefix": "a\nb"},
+        {"max_tool_rounds": -1},
+        {"max_steps": 0},
+        {"max_steps": True},
+        {"max_repeats": 0},
+        {"max_repeats": None},
+        {"tool_concurrency": 0},
+        {"tool_mode": "auto"},
+        {"parse_text_tool_calls": None},
+        {"tool_error_mode": "ignore"},
+        {"tool_timeout": 0},
+        {"tool_retries": -1},
+        {"max_retries": -1},
+        {"fallbacks": "a"},
+        {"fallbacks": [{}]},
+        {"fallbacks": [{"model": "a", "url": "x"}]},
+        {"tool_approval": "denyy"},
+        {"tool_approval": None},
+        {"tool_approval": False},
+        {"tool_approval": {"*": "x"}},
+        {"memory": 3},
+        {"recall": {}},
+        {"recall": {"runs": "all"}},
+        {"recall": {"runs": "owner", "k": 0}},
+        {"remember": 1},
+        {"graph": None},
+        {"graph": ""},
+        {"context_mode": "full"},
+        {"context_tokens": 255},
+        {"node_types": []},
+        {"node_types": ["Has Space"]},
+        {"node_types": [{"description": "x"}]},
+        {"node_types": ["a"] * 33},
+        {"stream": "yes"},
+        {"on_token": 3},
+        {"tool_approvall": "deny"},
+        {"modle": "x"},
+    ],
+    ids=repr,
+)
+def test_wrong_values_are_found(values):
+    assert faults(**values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"model": ScriptedModel([])},
+        {"name": "my agent 2"},
+        {"use_tools": "*"},
+        {"use_tools": []},
+        {"skills": ["a", Path("b"), Skill("c", "", "t")]},
+        {"temperature": 0},
+        {"temperature": 2.0},
+        {"response_format": {"type": "json_object"}},
+        {"response_format": {"name": "x", "schema": {}}},
+        {"output_type": City},
+        {"output_type": Town},
+        {"max_tool_rounds": 0},
+        {"fallbacks": ["a", {"model": "b", "base_url": None}]},
+        {"tool_approval": {"rm_*": "deny"}},
+        {"tool_approval": print},
+        {"recall": {"runs": ["r1"], "k": 3, "max_tokens": 100}},
+        {"memory": "sqlite:///m.db"},
+        {"node_types": ["fact", {"name": "rule", "description": "d"}]},
+        {"on_token": print},
+        {"graph": Path("g.jsonld")},
+        {"tool_timeout": 0.5},
+    ],
+    ids=repr,
+)
+def test_right_values_pass(values):
+    assert faults(**values) == []
+    Options.checked(**{"model": MODEL, **values})
+
+
+def test_all_faults_come_at_once_with_advice():
+    with pytest.raises(InvalidOptions) as caught:
+        Options.checked(modle="x", temperature=-1, use_tools=["a", 3])
+    assert caught.value.findings == (
+        "modle: unknown option; did you mean model?",
+        'model: required; such as "openai:gpt-5-mini"',
+        "temperature: expected a number from 0, got -1",
+        "use_tools: [1]: expected text that is not empty, got 3",
+    )
+
+
+def test_a_long_wrong_value_is_not_echoed_whole():
+    assert len(option_findings({"model": MODEL, "tool_mode": "x" * 10_000})[0][1]) < 200
+
+
+def test_options_survive_being_stored(tmp_path):
+    (tmp_path / "s.md").write_text("---\nname: s\ndescription: d\nallowed-tools: a b\n---\nText.")
+    options = Options.checked(
+        model=MODEL,
+        skills=["s.md"],
+        base_dir=tmp_path,
+        fallbacks=["x:y"],
+        tool_approval={"a*": "ask"},
+        node_types=["fact"],
+        recall={"runs": ["r"]},
+    )
+    plain = options.to_plain()
+    (tmp_path / "s.md").unlink()
+    again = Options.from_plain(plain)
+    assert again.skill_set() == (Skill("s", "d", "Text.", ("a", "b")),)
+    assert again.to_plain() == plain
+    assert dataclasses.replace(again, skills=options.skills) == options
+
+
+def test_a_record_is_json_and_objects_are_kept_by_name_only():
+    import json
+
+    def on_token(_token): ...
+
+    options = Options.checked(
+        model=ScriptedModel([]),
+        fallbacks=[ScriptedModel([])],
+        on_token=on_token,
+        output_type=City,
+        tool_approval={"a": on_token, "b": "ask"},
+    )
+    plain = options.to_plain()
+    json.dumps(plain)
+    assert plain["output_type"] == {"$object": "City"}
+    assert plain["on_token"] == {"$object": on_token.__qualname__}
+    with pytest.raises(InvalidOptions) as caught:
+        Options.from_plain(plain)
+    assert [line.partition(":")[0] for line in caught.value.findings] == ["model", "output_type", "fallbacks", "tool_approval", "on_token"]
+    given = {"model": MODEL, "output_type": City, "fallbacks": [], "tool_approval": "ask", "on_token": None}
+    assert Options.from_plain(plain, **given).tool_approval == "ask"
+
+
+def test_a_lost_approval_function_never_becomes_auto():
+    plain = Options.checked(model=MODEL, tool_approval=lambda _name, _args: False).to_plain()
+    with pytest.raises(InvalidOptions, match="tool_approval"):
+        Options.from_plain(plain)
+
+
+def test_what_the_model_is_asked_for_and_what_its_answer_has_to_fit():
+    schema = {"type": "object", "properties": {"a": {}}}
+    provider = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
+    cases = [
+        ({}, None, None),
+        ({"response_format": schema}, {"name": "answer", "schema": schema}, schema),
+        ({"response_format": {"name": "n", "schema": schema, "strict": True}}, {"name": "n", "schema": schema, "strict": True}, schema),
+        ({"response_format": provider}, provider, schema),
+        ({"response_format": {"type": "json_object"}}, {"type": "json_object"}, {}),
+        ({"response_format": {"type": "text"}}, {"type": "text"}, None),
+    ]
+    for values, asked, fits in cases:
+        options = Options.checked(model=MODEL, **values)
+        assert (options.response_schema(), options.output_schema()) == (asked, fits)
+    typed = Options.checked(model=MODEL, output_type=City)
+    assert typed.output_schema() == City.model_json_schema()
+    assert typed.response_schema() == {"name": "answer", "schema": City.model_json_schema()}
+
+
+def test_semantic_types_replace_the_defaults():
+    assert Options.checked(model=MODEL).semantic_types() == DEFAULT_TYPES
+    options = Options.checked(
+        model=MODEL, node_types=["fact", {"name": "rule", "description": " d" + "x" * 300}, {"name": "fact", "description": "last"}]
+    )
+    assert options.semantic_types() == {"fact": "last", "rule": "d" + "x" * 239}
+
+
+def test_the_record_takes_keywords_only():
+    assert all(each.kind is inspect.Parameter.KEYWORD_ONLY for each in inspect.signature(Options).parameters.values())

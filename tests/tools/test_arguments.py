@@ -1,0 +1,138 @@
+"""A tool never runs on arguments that did not parse or do not fit."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from causeline.tools.arguments import prepare
+from causeline.tools.execute import execute
+from causeline.tools.function import tool
+from causeline.tools.tool import ToolContext
+
+CONTEXT = ToolContext(call_id="c")
+ran = []
+
+
+@tool
+async def write(path: str = "", content: str = "", count: int = 0):
+    ran.append((path, content, count))
+    return "written"
+
+
+@pytest.fixture(autouse=True)
+def _forget():
+    ran.clear()
+
+
+@pytest.mark.parametrize(
+    "raw", ['{"{"a":1', "garbage", "[1, 2]", '"text"', "{", '{"path": ', "null", "3", '{"other": 1', "{}}", "\ud800", "{" * 3000]
+)
+async def test_text_that_is_no_object_of_the_tools_own_words_runs_nothing(raw):
+    executed = await execute(write, raw, CONTEXT)
+    assert not executed.ok
+    assert ran == []
+    assert executed.raw == raw
+    assert executed.text.startswith("Invalid arguments for write: $")
+    assert len(executed.text) < 600
+
+
+@pytest.mark.parametrize(
+    "raw, arguments",
+    [
+        ('{"path": "a"', {"path": "a"}),
+        ("{'path': 'a', 'count': 3,}", {"path": "a", "count": 3}),
+        ('```json\n{"path": "a"}\n```', {"path": "a"}),
+        ('{path: "a"}', {"path": "a"}),
+        (' {"path": "a"} ', {"path": "a"}),
+        ('"{\\"path\\": \\"a\\"}"', {"path": "a"}),
+        ("", {}),
+    ],
+)
+def test_syntax_is_repaired_and_the_schema_decides(raw, arguments):
+    assert prepare(write, raw).arguments == arguments
+
+
+def test_repaired_arguments_are_validated_again():
+    prepared = prepare(write, "{'count': 'three'}")
+    assert prepared.arguments is None
+    assert prepared.raw == "{'count': 'three'}"
+    assert "$.count" in prepared.findings[0]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    ['{"path": "a", "content": "hello wor', "{'path': 'a', 'content': 'hello wor", '{"path": "a", "count": 12', '{"content": "f() {}'],
+)
+def test_text_cut_short_in_a_value_is_not_completed(raw):
+    assert prepare(write, raw).arguments is None
+
+
+def test_raw_text_is_kept_when_it_was_repaired_and_not_when_it_parsed():
+    assert prepare(write, '{"path": "a"').raw == '{"path": "a"'
+    assert prepare(write, '{"path": "a"}').raw is None
+    assert prepare(write, {"path": "a"}).raw is None
+
+
+@pytest.mark.parametrize(
+    "arguments, finding",
+    [
+        ({"count": "x"}, '$.count: "x" is not of type "integer"'),
+        ({"count": 3.7}, '$.count: 3.7 is not of type "integer"'),
+        ({"count": True}, '$.count: true is not of type "integer"'),
+        ({"path": {"a": 1}}, '$.path: {"a":1} is not of type "string"'),
+        ({"path": None}, '$.path: null is not of type "string"'),
+    ],
+)
+def test_findings_name_the_field(arguments, finding):
+    assert prepare(write, arguments).findings == (finding,)
+
+
+def test_unexpected_and_missing_fields_are_named():
+    @tool
+    async def need(query: str): ...
+
+    assert prepare(need, {"z": 1}).findings == (
+        "$: Additional properties are not allowed ('z' was unexpected)",
+        '$: "query" is a required property',
+    )
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud83d", (1,), object()])
+def test_what_the_log_cannot_hold_is_no_argument(value):
+    @tool
+    async def take(a=None): ...
+
+    prepared = prepare(take, {"a": value})
+    assert prepared.arguments is None
+    assert prepared.findings[0].startswith("$.a: ")
+
+
+def test_numbers_of_any_size_pass_unchanged():
+    assert prepare(write, f'{{"count": {2**80}}}').arguments == {"count": 2**80}
+
+
+def test_a_long_value_is_not_echoed_whole():
+    prepared = prepare(write, {"count": "x" * 100_000})
+    assert len(prepared.findings[0]) < 350
+
+
+@given(st.text())
+def test_no_text_makes_prepare_raise(raw):
+    prepared = prepare(write, raw)
+    assert (prepared.arguments is None) == bool(prepared.findings)
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=5), st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=5)
+    )
+)
+def test_prepare_is_the_same_for_an_object_and_its_text(value):
+    import json
+
+    @tool(parameters={"type": "object"})
+    async def anything(**rest): ...
+
+    by_object, by_text = prepare(anything, value), prepare(anything, json.dumps(value))
+    if by_object.arguments is not None:
+        assert by_text.arguments == by_object.arguments
