@@ -51,6 +51,13 @@ def tools(effects: Path) -> Sequence[Tool]:
         leave(context.call_id, "write")
         return f"wrote {n}"
 
+    @tool(idempotent=True)
+    async def put(n: int, context: ToolContext) -> str:
+        """Has an effect at most once for its idempotency key, as a careful service would."""
+        if not effects.exists() or context.idempotency_key not in effects.read_text(encoding="utf-8"):
+            leave(context.idempotency_key, "put")
+        return f"put {n}"
+
     @tool(exclusive=True)
     async def alone(n: int, context: ToolContext) -> str:
         """Has an effect and runs alone."""
@@ -68,7 +75,7 @@ def tools(effects: Path) -> Sequence[Tool]:
         await asyncio.Event().wait()
         return f"waited {n}"
 
-    return (write, alone, look, wait)
+    return (write, put, alone, look, wait)
 
 
 def calls(*names: str, start: int = 0) -> Mapping[str, Any]:
@@ -105,6 +112,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     for one in (
         Scenario("plain", [[calls("write"), calls("look"), calls("write", start=1), {"text": "all written"}]], once),
         Scenario("parallel", [[calls("write", "write", "look", "write"), calls("look", "write"), {"text": "all written"}]], once),
+        Scenario("idempotent", [[calls("put", "put"), calls("put", "look"), {"text": "all put"}]], once),
         Scenario("exclusive", [[calls("write", "alone", "write", "alone"), {"text": "all written"}]], once),
         Scenario("flat", [[calls("write", "alone"), calls("write"), {"text": "all written"}]], once, {"graph": "react-flat"}),
         Scenario("fork", [[calls("write"), calls("write", start=1), {"text": "done"}]], forked),
