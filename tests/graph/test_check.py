@@ -23,6 +23,26 @@ def test_one_mistake_is_one_finding_at_its_place(mistake: str) -> None:
     assert [(one.code, one.path) for one in found] == [(code, path)], "\n".join(map(str, found))
 
 
+def test_two_mistakes_in_different_places_are_two_findings() -> None:
+    """A sample of all pairs; left out are mistakes that make much of a document unknowable, and pairs that touch one placement."""
+    loud = {"no entrypoints", "no entrypoint", "no id", "an unreachable chain", "an unreachable loop", "an unused terminal"}
+    names = [name for name in PLANTED if name not in loud]
+    pairs = [(one, two) for number, one in enumerate(names) for two in names[number + 1 :] if where(one) != where(two)]
+    wrong: dict[tuple[str, str], list[str]] = {}
+    for one, two in pairs[::37]:
+        document = orders()
+        PLANTED[one][0](document)
+        PLANTED[two][0](document)
+        found = check(load(document))
+        if sorted(item.code for item in found) != sorted([PLANTED[one][1], PLANTED[two][1]]):
+            wrong[one, two] = [str(item) for item in found]
+    assert not wrong
+
+
+def where(mistake: str) -> str:
+    return PLANTED[mistake][2].split(".")[0]
+
+
 def test_twelve_mistakes_in_one_document_are_twelve_findings() -> None:
     found = check(load("tests/golden/documents/twelve-mistakes.jsonld"))
     assert [(one.code, one.path) for one in found] == [

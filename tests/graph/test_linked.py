@@ -99,6 +99,20 @@ def test_a_seed_document_survives_as_written_when_only_its_context_is_exchanged(
     assert (back.plain, back.hash) == (document.plain, document.hash)
 
 
+def test_maps_written_as_objects_take_the_order_of_the_placements_after_rdf() -> None:
+    document = {**orders(), "@context": CONTEXT}
+    document["entrypoints"] = dict(reversed(document["entrypoints"].items()))
+    back = load(json.dumps(jsonld.from_rdf(quads(document))))
+    assert list(back.plain["entrypoints"]) == ["main", "audit"]
+    assert back.hash == load(orders()).hash
+
+
+def test_two_pairs_of_one_key_are_a_finding() -> None:
+    linked = dump_linked(load(orders()))
+    linked["nodes"][4]["outputs"].append({"port": "clean", "to": "urn:x:other"})
+    assert [one.code for one in load(linked).problems] == ["repeated_key"]
+
+
 def test_a_frame_that_repeats_every_placement_where_it_is_mentioned_is_read_too() -> None:
     document = SAMPLES["trace"]
     back = load(json.dumps(jsonld.frame(jsonld.from_rdf(quads(dump_linked(document))), FRAME, {"embed": "@always"})))

@@ -43,7 +43,7 @@ def _load(source: bytes | str | PathLike | dict[str, Any]) -> Document:
     names = Names(cast("dict[str, Any]", data).get("@context") if isinstance(data, dict) else None)
     problems.extend(names.problems)
     if _is_linked(data, names):
-        plain = plain_copy(from_linked(data, names))
+        plain = plain_copy(from_linked(data, names, problems))
     else:
         plain = cast("dict[str, Any]", _settle(data, "", "", names, problems))
     return read_document(plain, names.context, problems)

@@ -15,7 +15,7 @@ def flow_findings(scope: Scope) -> Iterator[Finding]:
     yield from _into_phases(scope)
     explained = _explained(scope)
     for number, follower in explained:
-        scope.ways.routes[number].setdefault("?", follower)
+        scope.ways.routes[number][f"? {follower}"] = follower
     yield from _unreachable(scope)
     yield from _endings(scope)
 
@@ -26,7 +26,7 @@ def _hint(scope: Scope, iri: str) -> str:
 
 
 def _entrypoints(scope: Scope) -> Iterator[Finding]:
-    for label, iri in scope.document.entrypoints.items():
+    for label, iri in scope.document.entrypoints.items() if scope.ways.index else ():
         path = join("entrypoints", label)
         if iri not in scope.ways.index:
             yield Finding(
@@ -66,14 +66,31 @@ def _into_phases(scope: Scope) -> Iterator[Finding]:
 
 
 def _explained(scope: Scope) -> list[tuple[int, int]]:
-    """A placement that lost a route, and the next in the document which then has none leading to it: one mistake, not two."""
+    """Lost routes, each with what then has none leading to it: one mistake, not two.
+
+    Which placement a lost route led to is a guess: the next in the document, or the only way to end `completed`, or,
+    where all routes of a placement are lost, any part of the flow of more than one placement.
+    """
     ways = scope.ways
-    roots = {component[0] for component in ways.unreachable_roots()}
-    return [
-        (number, number + 1)
-        for number, placement in enumerate(ways.placements)
-        if number + 1 in roots and (number in ways.open_ended or (isinstance(placement, Single) and not placement.outputs))
-    ]
+    lost = sorted(
+        number for number, one in enumerate(ways.placements) if number in ways.open_ended or (isinstance(one, Single) and not one.outputs)
+    )
+    if not lost:
+        return []
+    reached = ways.reach(ways.entries.values())
+    ended = any(_completes(scope, number) for number in reached)
+    bare = any(not scope.ways.routes[number] for number in lost)
+    found: list[tuple[int, int]] = []
+    for component in ways.unreachable_roots():
+        region = ways.reach(component) - reached
+        if component[0] - 1 in lost or (bare and len(region) > 1) or (not ended and _completes(scope, component[0])):
+            found.append((component[0] - 1 if component[0] - 1 in lost else lost[0], component[0]))
+    return found
+
+
+def _completes(scope: Scope, number: int) -> bool:
+    placement = scope.ways.placements[number]
+    return isinstance(placement, Terminal) and placement.outcome == "completed"
 
 
 def _unreachable(scope: Scope) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ Law: pure, and no JSON-LD processor: only this vocabulary is understood.
 from collections.abc import Mapping
 from typing import Any, cast
 
+from causeline.graph.finding import Finding
 from causeline.graph.names import Names, local
 from causeline.graph.strict import refuse
 from causeline.graph.terms import CONTEXT, IRI_FIELDS, KEY, KINDS, LISTS, MAPS, XSD
@@ -40,8 +41,8 @@ def _pairs_for_maps(value: Any, field: str) -> Any:
     return [{first: key, second: one} for key, one in items.items()]
 
 
-def from_linked(data: Any, names: Names) -> dict[str, Any]:
-    """The plain document in `data`. Raises DocumentError if there is no DAG, or more than one, in it."""
+def from_linked(data: Any, names: Names, problems: list[Finding]) -> dict[str, Any]:
+    """The plain document in `data`, faults added to `problems`. Raises DocumentError if there is no DAG, or more than one, in it."""
     subjects = _Subjects(names)
     subjects.collect(data, "")
     roots = [iri for iri, fields in subjects.found.items() if "DAG" in fields.get("@type", [])]
@@ -50,7 +51,10 @@ def from_linked(data: Any, names: Names) -> dict[str, Any]:
             "no_document" if not roots else "many_documents",
             f"{len(roots)} objects of type DAG; a document is exactly one" + (f": {', '.join(roots[:5])}" if roots else ""),
         )
-    return subjects.build(roots[0], 0)
+    subjects.note_order(roots[0])
+    document = subjects.build(roots[0], 0)
+    problems.extend(subjects.problems)
+    return document
 
 
 class _Subjects:
@@ -60,6 +64,8 @@ class _Subjects:
         self.names = names
         self.found: dict[str, dict[str, list[Any]]] = {}
         self.fresh = 0
+        self.order: dict[str, int] = {}
+        self.problems: list[Finding] = []
 
     def collect(self, value: Any, field: str) -> list[Any]:
         """The values a JSON-LD value stands for, with every node object inside it filed under its id."""
@@ -104,6 +110,10 @@ class _Subjects:
                 name = local(key.removeprefix(KEY))
                 kept[self.names.iri(name) if field == "sources" else name] = self.collect(value, "to")
         return _Map(kept)
+
+    def note_order(self, root: str) -> None:
+        placements = self._unchain(self.found[root].get("nodes", []))
+        self.order = {one.iri: number for number, one in enumerate(placements) if isinstance(one, _Ref)}
 
     def build(self, iri: str, depth: int) -> dict[str, Any]:
         """The plain object of one subject."""
@@ -151,13 +161,25 @@ class _Subjects:
             found = self.found.get(value.iri, {}) if isinstance(value, _Ref) else {}
             if isinstance(value, _Ref) and first in found:
                 pair = self.build(value.iri, depth + 1)
-                key = pair.pop(first)
-                made[key if isinstance(key, str) else repr(key)] = pair if field == "sources" else pair.get(second)
+                key = str(pair.pop(first))
+                if key in made:
+                    self.problems.append(
+                        Finding("repeated_key", None, f"two pairs of {field!r} have the key {key!r}; the last one counts", field)
+                    )
+                made[key] = pair if field == "sources" else pair.get(second)
             elif isinstance(value, _Ref | _Map):
                 items = value.items if isinstance(value, _Map) else {key.removeprefix(KEY): one for key, one in found.items()}
-                made |= {key: self._map_value(field, second, one, depth) for key, one in items.items()}
+                made |= self._in_order(field, {key: self._map_value(field, second, one, depth) for key, one in items.items()})
             else:
                 return values
+        return made
+
+    def _in_order(self, field: str, made: dict[str, Any]) -> dict[str, Any]:
+        """RDF forgets the order of a map that was written as an object; where it means something, that of the placements stands in."""
+        if field == "sources":
+            return dict(sorted(made.items(), key=lambda item: self.order.get(item[0], -1)))
+        if field == "entrypoints":
+            return dict(sorted(made.items(), key=lambda item: (item[0] != "main", self.order.get(str(item[1]), -1))))
         return made
 
     def _map_value(self, field: str, second: str, items: list[Any], depth: int) -> Any:
