@@ -205,7 +205,7 @@ class Runner:
         status = STATUS[result.status]
         error: Mapping[str, Any] | None = told.get("error")
         reason = REASONS.get(result.status) or told.get("stop_reason")
-        if result.error is not None:
+        if result.error is not None and not (error and result.error.code == "failed_terminal"):  # what led there says more
             error = result.error.to_plain()
             reason = LIMIT_REASONS.get(result.error.code, reason)
         if status == "succeeded" and reason is None:
