@@ -19,7 +19,10 @@ from causeline.errors import Invalid
 def command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The agent: agent.toml, .json or .hcl.")], as_json: AsJson = False
 ) -> None:
-    """Read an agent's file, load its tools, and list every finding with its line. Nothing is run. Exit code 1 if there are any."""
+    """List everything that is wrong with an agent's file.
+
+    Its tools are loaded, nothing is run. Every finding has its line. Exit code 1 if there are any.
+    """
     findings: Sequence[Any] = ()
     name = None
     try:

@@ -34,9 +34,9 @@ _debug = False
 
 
 def set_debug(on: bool) -> None:
-    """Show tracebacks from here on."""
+    """Whether to show tracebacks from here on."""
     global _debug  # noqa: PLW0603 - one switch of one process, set by the command line
-    _debug = _debug or on
+    _debug = on
 
 
 def debugging() -> bool:

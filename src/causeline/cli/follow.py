@@ -23,6 +23,10 @@ from causeline.runtime.runtime import Runtime
 class View(Protocol):
     """Where a run is shown."""
 
+    def skip(self, event: Mapping[str, Any]) -> None:
+        """An event of before, that is not to be shown."""
+        ...
+
     def event(self, event: Mapping[str, Any]) -> None: ...
 
     def end(self, result: RunResult) -> None: ...
@@ -36,6 +40,9 @@ class Words:
         self._narrator = Narrator(steps=steps)
         self._store = store_words(store)
 
+    def skip(self, event: Mapping[str, Any]) -> None:
+        self._narrator.skip(event)
+
     def event(self, event: Mapping[str, Any]) -> None:
         self._terminal.pieces(self._narrator.tell(event))
 
@@ -45,6 +52,9 @@ class Words:
 
 class Lines:
     """For a program: an event a line, then the result."""
+
+    def skip(self, event: Mapping[str, Any]) -> None:
+        pass
 
     def event(self, event: Mapping[str, Any]) -> None:
         print(line(event), flush=True)

@@ -18,9 +18,10 @@ def command(
     store: Store = DEFAULT_STORE,
     as_json: EventsAsJson = False,
 ) -> None:
-    """Start a new run from a checkpoint of RUN's session, with RUN's agent.
+    """Start a new run from an earlier checkpoint.
 
-    The history it leaves stays as it is, byte for byte; the session's head moves to the new branch. `causeline export --all` keeps both.
+    It belongs to RUN's session and has RUN's agent. The history it leaves stays as it is, byte for byte; the session's head moves
+    to the new branch. `causeline export --all` keeps both.
     """
 
     async def fork() -> int:

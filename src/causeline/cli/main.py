@@ -23,12 +23,13 @@ _PANELS: Mapping[str, Sequence[str]] = {
     "Keep": ("export", "import", "verify", "migrate"),
     "Check": ("check", "graph"),
 }
-_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
+COMMANDS = tuple(name for names in _PANELS.values() for name in names)
 _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
 
 def _debug(value: bool) -> bool:
-    set_debug(value)
+    if value:
+        set_debug(True)
     return value
 
 
@@ -39,13 +40,18 @@ class _Table(TyperGroup):
     """Finds a command by name: it is `command`, or the group `app`, of the module `causeline.cli.NAME`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(_PANEL_OF)
+        return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return _load(cmd_name) if cmd_name in _PANEL_OF else None
+        return _load(cmd_name) if cmd_name in COMMANDS else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for panel, names in _PANELS.items():
+            with formatter.section(panel):
+                formatter.write_dl([(name, self.get_command(ctx, name).get_short_help_str(formatter.width - 14)) for name in names])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        self.commands = dict.fromkeys(_PANEL_OF)  # the names from which a misspelt one is guessed
+        self.commands = dict.fromkeys(COMMANDS)  # the names from which a misspelt one is guessed
         return super().resolve_command(ctx, args)
 
 
@@ -56,7 +62,7 @@ def _load(name: str) -> Any:
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
         app.command(name, context_settings=_SETTINGS)(module.command)
     command: Any = typer.main.get_command(app)
-    command.name, command.rich_help_panel = name, _PANEL_OF[name]
+    command.name = name
     command.params.append(_debug_option())
     return command
 
@@ -97,6 +103,7 @@ def root(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command line and leave with its exit code."""
     harden_streams()
+    set_debug(False)
     try:
         typer.main.get_command(app).main(arguments, prog_name="causeline")
     except Exception as error:  # noqa: BLE001 - whatever it is, it becomes a message

@@ -69,6 +69,11 @@ class Narrator:
         handler = self._told.get(event["type"])
         return [piece for piece in handler(event) if piece.text] if handler else ()
 
+    def skip(self, event: Event) -> None:
+        """Take note of an event that is not to be told, so that later ones can be: a call's name, say."""
+        self.tell(event)
+        self._in_line, self.said, self._speech = False, "", []
+
     def _line(self, text: str, style: Style) -> Sequence[Piece]:
         """A line of its own, below whatever is being said."""
         start = "\n" if self._in_line else ""

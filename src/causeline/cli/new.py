@@ -14,9 +14,9 @@ FILES = ("agent.toml", "tools.py", "script.json", "README.md")
 
 
 def command(directory: Annotated[Path, typer.Argument(metavar="DIR", help="A directory that is not there yet, or is empty.")]) -> None:
-    """Write a small agent into a new directory: its settings, a tool, and a script for a model that needs no network.
+    """Write a small agent into a new directory.
 
-    It runs as it is. Nothing that is there is ever overwritten.
+    Its settings, a tool, and a script for a model that needs no network: it runs as it is. Nothing that is there is overwritten.
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise Conflict(f"{directory} is there already and not an empty directory; choose another name", code="exists")

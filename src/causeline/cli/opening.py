@@ -69,7 +69,9 @@ def store_words(store: str) -> Sequence[str]:
 
 
 def agent_from(file: Path, *, model: str | None = None, base_url: str | None = None) -> Agent:
-    """The agent of a file, with what the command line says instead."""
+    """The agent of a file, with what the command line says instead. A script named there is looked for here, not beside the file."""
+    if model is not None and model.startswith("scripted:") and model.endswith(".json"):
+        model = f"scripted:{Path(model.removeprefix('scripted:')).absolute()}"
     given = {"model": model, "base_url": base_url}
     return load_agent(file, **{name: value for name, value in given.items() if value is not None})
 

@@ -19,7 +19,10 @@ def command(
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,
 ) -> None:
-    """Print what a later run would be told of earlier ones: bounded, each line with its run, step and causal node."""
+    """Print what a later run would be told of earlier ones.
+
+    Bounded, best first; each line with its run, step and causal node.
+    """
     if session is None and not query:
         raise Misuse("say what to recall: a SESSION, or --query TEXT over all of them")
 

@@ -18,7 +18,7 @@ def command(
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,
 ) -> None:
-    """List runs, newest last: how they stand, what they were asked, where they are."""
+    """List runs, newest last."""
 
     async def runs() -> None:
         async with opened(store) as runtime:

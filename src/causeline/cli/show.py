@@ -25,7 +25,10 @@ def command(
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,
 ) -> None:
-    """Print what happened: runs, steps with their checkpoints, and the causal nodes each step added."""
+    """Print the trace of a session, or its causal graph.
+
+    The trace has its runs, their steps with checkpoints, times and tokens, and the causal nodes each step added.
+    """
 
     async def show() -> None:
         async with opened(store) as runtime:

@@ -17,7 +17,10 @@ def command(
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,
 ) -> None:
-    """Print the read set of a node: the model reply it came from, last, and everything that reply had before it, in log order."""
+    """Print what the model had read when it said or did something.
+
+    That is the read set of a causal node: the reply of the model it came from, last, and what that reply was made from.
+    """
 
     async def why() -> None:
         async with opened(store) as runtime:

@@ -16,17 +16,16 @@ from causeline.cli.terminal import Terminal
 def command(
     agent: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--agent", "-a", metavar="FILE", help="An agent for runs that do not carry theirs; give it several times for several."
-        ),
+        typer.Option("--agent", "-a", metavar="FILE", help="An agent for runs that do not carry theirs; may be given several times."),
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Drive at most so many runs at the same time.")] = 16,
     store: Store = DEFAULT_STORE,
 ) -> None:
-    """Drive queued runs, and runs whose process is gone, until told to stop.
+    """Drive the runs that nobody drives, until told to stop.
 
-    Any number of workers may share a store; each run is driven by one of them. SIGTERM and Ctrl-C drain it: it takes nothing new,
-    hands its runs back where they stand, and leaves with 0. Another worker goes on with them at once.
+    Those are queued runs, and runs whose process is gone. Any number of workers may share a store; each run is driven by one of
+    them. SIGTERM and Ctrl-C drain it: it takes nothing new, hands its runs back where they stand, and leaves with 0. Another worker
+    goes on with them at once.
     """
 
     async def work() -> None:

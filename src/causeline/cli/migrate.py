@@ -1,0 +1,28 @@
+"""`causeline migrate`: bring a store's schema up to date."""
+
+from collections.abc import Sequence
+
+from causeline.cli.opening import leave, opened
+from causeline.cli.options import DEFAULT_STORE, AsJson, Store
+from causeline.cli.terminal import Terminal
+from causeline.cli.text import line
+
+
+def command(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:
+    """Bring the schema of a store up to date, and say what was done.
+
+    Every command does this when it opens a store; this one does nothing else. A store of a later causeline is refused, and left
+    as it is.
+    """
+
+    async def migrate() -> None:
+        async with opened(store, new=True) as runtime:
+            applied: Sequence[str] = tuple(getattr(runtime.store, "applied", ()))
+        if as_json:
+            print(line({"store": store, "applied": applied}))
+            return
+        for step in applied:
+            Terminal().say(f"applied {step}")
+        Terminal().say(f"{store} is up to date{'' if applied else ' already'}", "good")
+
+    leave(migrate())

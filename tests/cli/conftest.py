@@ -1,0 +1,94 @@
+"""Running command lines in this process, in an empty folder."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from causeline.cli.main import main
+
+TOOLS = '''
+import causeline
+
+@causeline.tool(effects=False)
+def lookup(term: str) -> str:
+    """Look a word up."""
+    return f"{term} is a word"
+
+@causeline.tool
+def mail(to: str, text: str = "") -> str:
+    """Send mail."""
+    return f"sent to {to}"
+'''
+AGENT = """
+[agent]
+name = "bot"
+model = "scripted:script.json"
+[graph]
+type = "react"
+[[tools]]
+python = "tools:lookup"
+[[tools]]
+python = "tools:mail"
+approval = "ask"
+[[tools]]
+python = "causeline.tools:ask_human"
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def rows(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def last(self) -> Any:
+        return self.rows[-1]
+
+
+class Shell:
+    """Runs `causeline` command lines; `agent` writes a folder's agent with a script."""
+
+    def __init__(self, folder: Path, capture: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self._capture = capture
+
+    def __call__(self, *words: str) -> Ended:
+        self._capture.readouterr()
+        with pytest.raises(SystemExit) as left:
+            main(list(words))
+        out, err = self._capture.readouterr()
+        code = left.value.code
+        assert isinstance(code, int)
+        return Ended(code, out, err)
+
+    def agent(self, *script: dict[str, Any], toml: str = AGENT) -> str:
+        (self.folder / "agent.toml").write_text(toml)
+        (self.folder / "tools.py").write_text(TOOLS)
+        self.script(*script)
+        return "agent.toml"
+
+    def script(self, *items: dict[str, Any]) -> None:
+        (self.folder / "script.json").write_text(json.dumps(items))
+
+    def ask(self, prompt: str = "hello", *words: str) -> Any:
+        """`run --json`: its last object."""
+        ended = self("run", prompt, "--agent", "agent.toml", "--json", *words)
+        assert ended.rows, ended.err
+        return ended.last
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    monkeypatch.chdir(tmp_path)
+    for name in ("CAUSELINE_STORE", "CAUSELINE_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    return Shell(tmp_path, capsys)

@@ -1,0 +1,149 @@
+"""sessions, runs, show, why, recall, export, import, verify: what they print, for people and for programs."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+LOOK = {"calls": [{"name": "lookup", "arguments": {"term": "epoch"}}]}
+
+
+@pytest.fixture
+def told(shell):
+    """A folder with one finished run in session s1."""
+    shell.agent(LOOK, {"text": "It is a word."})
+    result = shell.ask("What is an epoch?", "--session", "s1", "--run-id", "r1")
+    assert result["status"] == "succeeded"
+    return shell
+
+
+def test_without_a_store_a_look_says_so_and_makes_none(shell):
+    for words in (("sessions",), ("runs",), ("show", "s1"), ("why", "cw_1"), ("recall", "s1"), ("export", "s1", "-o", "x")):
+        ended = shell(*words)
+        assert ended.code == 1
+        assert "there is no store at .causeline/store.db" in ended.err
+    assert not list(shell.folder.iterdir())
+
+
+def test_the_store_comes_from_the_option_then_the_variable_then_the_default(told, monkeypatch):
+    monkeypatch.setenv("CAUSELINE_STORE", "sqlite:///other.db")
+    told.ask("hi", "--session", "s2")
+    names = [row["id"] for row in told("sessions", "--json").last["sessions"]]
+    given = [row["id"] for row in told("sessions", "--json", "--store", "sqlite:///.causeline/store.db").last["sessions"]]
+    assert (names, given) == (["s2"], ["s1"])
+    assert "causeline answer" not in told("show", "s2").out
+
+
+def test_sessions_and_runs_are_listed(told):
+    title, row = told("sessions").out.splitlines()
+    assert title.split()[:2] == ["SESSION", "UPDATED"]
+    assert row.split()[0] == "s1"
+    assert row.endswith("What is an epoch?")
+    title, row = told("runs", "s1").out.splitlines()
+    assert row.split()[:2] == ["r1", "s1"]
+    assert "succeeded" in row
+    listed = told("runs", "--json").last["runs"]
+    assert [(one["id"], one["status"], one["answer"]) for one in listed] == [("r1", "succeeded", "It is a word.")]
+    assert told("runs", "none").code == 1
+
+
+def test_a_trace_has_every_step_with_its_checkpoint_and_nodes(told):
+    text = told("show", "s1").out
+    shown = told("show", "s1", "--json").last
+    assert [one["step"] for one in shown["checkpoints"]] == [0, 1, 2, 3, 4]
+    for row in [*shown["checkpoints"], *shown["nodes"]]:
+        assert row["id"] in text
+    assert [node["kind"] for node in shown["nodes"]] == ["goal", "inference", "tool_call", "tool_result", "inference", "answer"]
+    assert shown["head"] == shown["checkpoints"][-1]["id"]
+    assert [(call["name"], call["state"]) for call in shown["calls"]] == [("lookup", "succeeded")]
+    assert 'lookup {"term": "epoch"}' in text
+    assert "8 in, 8 out" in text
+
+
+def test_the_causal_graph_is_mermaid_text(told):
+    text = told("show", "s1", "--graph").out
+    assert text.startswith("flowchart TB\n")
+    assert text.count("-->") == sum(len(node["parents"]) for node in told("show", "s1", "--json").last["nodes"])
+    assert told("show", "s1", "--graph", "--json").last["graph"] == text
+
+
+def test_a_run_off_the_head_branch_can_still_be_shown(told):
+    point = told("show", "s1", "--json").last["checkpoints"][0]["id"]
+    told("run", "another way", "--agent", "agent.toml", "--session", "s1", "--at", point, "--run-id", "r2")
+    assert "1 run not on this branch" not in told("show", "s1").out  # the fork shares the first run's first step
+    alone = told("show", "s1", "--run", "r1", "--json").last
+    assert [one["run"] for one in alone["checkpoints"]] == ["r1"] * 5
+    assert told("show", "s1", "--run", "none").code == 1
+    assert told("show", "none").code == 1
+
+
+def test_why_is_the_read_set_with_the_inference_last(told):
+    nodes = told("show", "s1", "--json").last["nodes"]
+    answer, inference, before = nodes[-1]["id"], nodes[-2]["id"], [node["id"] for node in nodes[:-2]]
+    found = [one["id"] for one in told("why", answer, "--json").last["why"]]
+    assert found[-1] == inference
+    assert set(found[:-1]) <= set(before)
+    assert [line.split()[0] for line in told("why", answer).out.splitlines()] == found
+    ended = told("why", "cw_none")
+    assert (ended.code, "cw_none" in ended.err) == (1, True)
+
+
+def test_recall_cites_what_it_says(told):
+    found = told("recall", "s1", "--json").last
+    assert "It is a word." in found["text"]
+    known = {node["id"] for node in told("show", "s1", "--json").last["nodes"]}
+    assert {one["node"] for one in found["citations"]} <= known
+    assert told("recall", "--query", "epoch").out == told("recall", "s1").out
+    assert told("recall").code == 2
+    assert told("recall", "none").code == 1
+
+
+def test_an_export_verifies_anywhere_and_comes_back_in_another_store(told):
+    head = told("show", "s1", "--json").last["head"]
+    wrote = told("export", "s1", "-o", "x.json")
+    assert (wrote.code, head in wrote.out) == (0, True)
+    ok = told("verify", "x.json", "--head", head)
+    assert ok.out == f"ok: 6 nodes, 5 checkpoints, 1 run; head {head}\n"
+    assert told("verify", "x.json", "--json").last["nodes"] == 6
+    taken = told("import", "x.json", "--store", "sqlite:///new.db")
+    assert taken.out.splitlines()[0] == f"imported session s1, head {head}"
+    assert told("show", "s1", "--json", "--store", "sqlite:///new.db").last["nodes"] == told("show", "s1", "--json").last["nodes"]
+    again = told("import", "x.json", "--store", "sqlite:///new.db")
+    assert (again.code, "s1" in again.err) == (1, True)
+
+
+def test_an_export_on_standard_output_is_the_file(told):
+    told("export", "s1", "-o", "x.json")
+    printed = subprocess.run([sys.executable, "-m", "causeline.cli", "export", "s1"], capture_output=True, check=True)
+    assert printed.stdout == (told.folder / "x.json").read_bytes()
+    assert told("verify", "x.json").code == 0
+
+
+def test_a_forged_export_is_refused_naming_the_node(told):
+    told("export", "s1", "-o", "x.json")
+    whole = (told.folder / "x.json").read_bytes()
+    goal = told("show", "s1", "--json").last["nodes"][0]["id"]
+    (told.folder / "bad.json").write_bytes(whole.replace(b"What is an epoch?", b"What is an era?"))
+    ended = told("verify", "bad.json")
+    assert (ended.code, ended.out, goal in ended.err) == (1, "", True)
+    assert told("import", "bad.json", "--store", "sqlite:///new.db").code == 1
+    assert told("verify", "x.json", "--head", "ck_" + "0" * 24).code == 1
+    assert told("verify", "none.json").code == 1
+
+
+def test_a_bare_log_verifies_and_has_no_head(told):
+    nodes = told("show", "s1", "--json").last["nodes"]
+    log = {"version": 1, "nodes": nodes, "frontier": [nodes[-1]["id"]]}
+    (told.folder / "log.json").write_text(json.dumps(log, indent=1))
+    assert told("verify", "log.json").out.startswith("ok: 6 nodes")
+    assert told("verify", "log.json", "--head", "ck_1").code == 2
+
+
+def test_a_store_of_another_program_is_refused_in_words(shell):
+    (shell.folder / "notes.db").write_text("not a database at all, but long enough to be looked at" * 20)
+    ended = shell("sessions", "--store", "sqlite:///notes.db")
+    assert ended.code == 1
+    assert "notes.db" in ended.err
+    assert "Traceback" not in ended.err
+    assert shell("sessions", "--store", "redis://x").code == 1
