@@ -1,6 +1,6 @@
 """Records as columns and back: what every SQL store writes, byte for byte.
 
-Law: a value that is read equals the one that was written, or it was refused. JSON that orjson writes exactly
+Law: a JSON value that is read equals the one that was written, or it was refused. What orjson writes exactly
 is stored as orjson writes it. The rest (integers beyond 64 bits, lone surrogates) is written by the standard
 library behind a leading space, which orjson never writes first; what neither can write is Invalid.
 """
@@ -13,6 +13,7 @@ from typing import Any, cast
 import orjson
 
 from causeline.adapters.stores.rules import MOVES_INTO
+from causeline.adapters.stores.squeezing import expand, squeeze
 from causeline.causal import CausalNode, stored_node
 from causeline.errors import Corrupt, Invalid
 from causeline.runtime.records import CallRow, Checkpoint, Interrupt, Progress, Run, Session
@@ -50,10 +51,16 @@ def dump_or_none(value: Any) -> bytes | None:
     return None if value is None else dump(value)
 
 
+def dump_small(value: Any) -> bytes:
+    """As `dump`, squeezed. For what runs write all the time."""
+    return squeeze(dump(value))
+
+
 def load(data: bytes) -> Any:
     """What `dump` was given, with lists for tuples. Raises Corrupt for bytes it did not write."""
     try:
-        return json.loads(data) if data[0] == _SPACE else orjson.loads(data)
+        text = expand(data)
+        return json.loads(text) if text[0] == _SPACE else orjson.loads(text)
     except (ValueError, IndexError) as error:
         raise Corrupt(f"stored JSON cannot be read: {error}; restore the store from a copy") from error
 
@@ -81,7 +88,7 @@ def _check(value: Any) -> None:
             for key, inner in cast("dict[Any, Any]", part).items():
                 if type(key) is not str:
                     raise Invalid(f"{path} has the key {key!r}; keys of JSON objects are text")
-                waiting.append((f"{path}.{ascii(key)[1:41]}", inner))
+                waiting.append((f"{path}.{ascii(key)[1:-1][:40]}", inner))
         elif kind in (list, tuple):
             waiting.extend((f"{path}[{place}]", inner) for place, inner in enumerate(part))
         elif kind is float:
@@ -96,7 +103,7 @@ def _check(value: Any) -> None:
 
 def events_body(events: Sequence[Mapping[str, Any]]) -> bytes:
     """The events of one commit as one column."""
-    return dump(events)
+    return dump_small(events)
 
 
 def events_from(rows: Sequence[Columns], after: int, limit: int) -> list[Mapping[str, Any]]:
@@ -132,12 +139,17 @@ def pack_checkpoint(name: str) -> bytes:
     return data
 
 
+def pack_node(name: str) -> bytes:
+    """Raises Invalid for what is no node id."""
+    data = pack("cw_", name)
+    if data is None:
+        raise Invalid(f"{name!r} is no node id; it is cw_ and 24 hexadecimal digits")
+    return data
+
+
 def pack_nodes(names: Sequence[str]) -> bytes:
     """The ids of nodes one after the other. Raises Invalid for what is none."""
-    data = bytes.fromhex("".join([name[3:] for name in names]))
-    if unpack_nodes(data) != list(names):
-        raise Invalid(f"one of {', '.join(names)} is no node id; it is cw_ and 24 hexadecimal digits")
-    return data
+    return b"".join([pack_node(name) for name in names]) if names else b""
 
 
 def unpack_checkpoint(data: bytes | None) -> str | None:
@@ -177,7 +189,9 @@ def run_columns(run: Run, session: int) -> Columns:
 def run_body(run: Run) -> bytes:
     """For `run_body_add`: what a run was started with."""
     given, tools = list(run.input), list(run.tools)
-    return dump([run.agent, run.created_at, given, run.manifest, run.at, run.parent_run, run.parent_call, run.answers, tools, run.context])
+    return dump_small(
+        [run.agent, run.created_at, given, run.manifest, run.at, run.parent_run, run.parent_call, run.answers, tools, run.context]
+    )
 
 
 def run_from(row: Columns) -> Run:
@@ -199,7 +213,7 @@ def session_from(row: Columns) -> Session:
 
 def checkpoint_body(row: Checkpoint) -> bytes:
     """For `checkpoint_add`: the fields nobody looks for."""
-    return dump([row.path, row.node, row.port, row.next, row.delta, row.position, row.facts])
+    return dump_small([row.path, row.node, row.port, row.next, row.delta, row.position, row.facts])
 
 
 def checkpoint_from(row: Columns) -> Checkpoint:
@@ -215,21 +229,21 @@ def checkpoint_from(row: Columns) -> Checkpoint:
 def node_columns(node: CausalNode) -> Columns:
     """For `node_add`, after the number and the session."""
     key = None if node.resource_key is None else text_bytes(node.resource_key)
-    return (pack_nodes((node.id,)), node.kind, pack_nodes(node.parents), key, node.created_at, node.payload_bytes)
+    return (pack_node(node.id), node.kind, pack_nodes(node.parents), key, node.created_at, squeeze(node.payload_bytes))
 
 
 def node_from(name: bytes, kind: str, parents: bytes, key: bytes | None, created_at: str, payload: bytes) -> CausalNode:
     """From node columns. Raises Corrupt where the bytes are not those the id was made of."""
     resource_key = None if key is None else bytes_text(key)
     return stored_node(
-        id="cw_" + name.hex(), kind=kind, parents=tuple(unpack_nodes(parents)), payload_bytes=payload, created_at=created_at,
+        id="cw_" + name.hex(), kind=kind, parents=tuple(unpack_nodes(parents)), payload_bytes=expand(payload), created_at=created_at,
         resource_key=resource_key,
     )  # fmt: skip
 
 
 def call_columns(call: Call) -> Columns:
     """For `call_put`, after the run."""
-    body = dump([
+    body = dump_small([
         call.name, call.arguments, call.args_hash, call.index, call.step, call.client, call.ok, call.result, call.reason, call.attempts,
     ])  # fmt: skip
     return (text_bytes(call.call_id), STATE_CODES[call.state], body, _ORIGINS[call.state])
@@ -264,7 +278,7 @@ def interrupt_from(row: Columns) -> Interrupt:
 
 def progress_columns(row: Progress) -> Columns:
     """For `progress_put`, after the run."""
-    return (row.step, dump([row.path, row.index]), dump([row.port, row.writes]))
+    return (row.step, dump([row.path, row.index]), dump_small([row.port, row.writes]))
 
 
 def progress_from(row: Columns) -> Progress:

@@ -33,7 +33,6 @@ class Again(Exception):
 class Step:
     """A checkpoint and its nodes as columns."""
 
-    parent: bytes | None
     id: bytes
     columns: Sequence[Any]
     nodes: Sequence[Sequence[Any]]
@@ -162,10 +161,11 @@ def step_columns(checkpoint: Checkpoint, nodes: Sequence[Any]) -> Step:
     parent = None if checkpoint.parent is None else encoding.pack("ck_", checkpoint.parent)
     if parent is None and checkpoint.parent is not None:
         raise refusals.no_checkpoint(checkpoint.parent, checkpoint.session)
-    appended, frontier = encoding.pack_nodes(checkpoint.appended), encoding.pack_nodes(checkpoint.frontier)
+    rows = [encoding.node_columns(node) for node in nodes]
+    appended, frontier = b"".join([row[0] for row in rows]), encoding.pack_nodes(checkpoint.frontier)
     name = encoding.pack_checkpoint(checkpoint.id)
     columns = (checkpoint.step, parent, name, appended, frontier, checkpoint.created_at, encoding.checkpoint_body(checkpoint))
-    return Step(parent, name, columns, [encoding.node_columns(node) for node in nodes])
+    return Step(name, columns, rows)
 
 
 def writing(commit: Commit) -> Writing:

@@ -9,7 +9,7 @@ from typing import Any
 
 from causeline.adapters.stores import encoding, migrate, operations, readings, rules
 from causeline.adapters.stores.signal import Signal
-from causeline.adapters.stores.threads import Committer, Line, Queue, serve_reads
+from causeline.adapters.stores.threads import Committer, Line, Queue, hand_over, serve_reads
 from causeline.causal import CausalNode
 from causeline.errors import CauselineError, Conflict, Corrupt, Invalid, Misuse, Unavailable
 from causeline.runtime.records import CallRow, Commit, Link, OnBusy, Run, Session, Started
@@ -59,6 +59,7 @@ class SqliteStore:
         lines, self._lines = self._lines, []
         for line in lines:
             await line.close()
+        hand_over([], self._signal.grow())
 
     def _connect_writer(self) -> sqlite3.Connection:
         self._path.parent.mkdir(parents=True, exist_ok=True)
