@@ -1,27 +1,27 @@
 """The step that asks the model: build the view, stream the reply, append it, say where to go.
 
-Law: whatever the model says becomes an `inference` node, and what follows from it has that node as parent.
+Law: whatever the model says becomes an `inference` node, and what follows from it has that node as parent. A reply
+that cannot be used is asked for again a bounded number of times, whatever is wrong with it.
 """
 
 from collections.abc import Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, field
 from typing import Any
 
+from causeline.agent.call_tools import announce, tell_result
 from causeline.agent.conversation import Conversation
 from causeline.agent.output import check_output
 from causeline.agent.remember import REMEMBER, note, only_remember
+from causeline.agent.speech import Speech
 from causeline.causal import AgentState, Append
 from causeline.errors import CauselineError, Exhausted, Invalid
 from causeline.graph.node import Context, Outcome, node
-from causeline.models.failures import ModelError
+from causeline.models.decode import Decoded
 from causeline.models.messages import ToolCall
-from causeline.models.model import Attempt, CallDelta, ReasoningDelta, Reply, Request, Retracted, TextDelta
-from causeline.models.stream import Fold
-from causeline.tools.scope import message_id
+from causeline.models.model import Reply, Usage
+from causeline.tools.calls import Call, arguments_hash
 
-EMPTY_REPLIES = 2
-"""An empty reply is asked for once more; the second one in a row ends the run."""
+SPEAKS_AGAIN = 1
+"""How often a reply that says nothing is asked for again."""
 
 
 @node("urn:causeline:node:call_model", ports=("tools", "exit", "retry"), writes=("log", "calls", "result"))
@@ -33,80 +33,120 @@ async def call_model(ctx: Context) -> Outcome:
     talk.fold(log)
     try:
         request, shown = talk.request(log)
-        reply = await _stream(ctx, talk, request)
-    except (ModelError, Exhausted) as error:
+    except Exhausted as error:
+        return _failed("tokens", error)
+    speech = Speech(ctx, talk.scope, talk.options.on_token)
+    try:
+        reply = await speech.listen(talk.model.stream(request))
+    except Exception as error:  # noqa: BLE001 - whatever a model raises ends the run in good order
+        talk.scope.facts.update(_failure_facts(error, speech.fold.reply()))
         return _failed("model_error", error)
     talk.scope.facts.update(_facts(reply))
-    text, decoded = talk.decode(reply)
-    calls = talk.named(decoded, ctx.step)
-    said = {"text": text, "calls": [call.to_json() for call in calls], "finish": reply.finish}
-    inference = Append("inference", said, parents=shown)
-    if calls:
-        return _calls(talk, inference, text, calls, ctx.step)
-    if not text.strip():
-        return _empty(talk, inference)
-    return _answer(talk, inference, text, reply.finish)
+    talk.scope.asked_by = speech.id
+    return _Reading(ctx, talk, reply, shown).outcome()
 
 
-def _calls(talk: Conversation, inference: Append, text: str, calls: Sequence[ToolCall], step: int) -> Outcome:
-    raw = {"raw": True}
-    asked = [
-        Append("tool_call", {"call_id": call.id, "name": call.name, "args": call.arguments, **(raw if isinstance(call.arguments, str) else {})},
-               parents=(inference,))
-        for call in calls
-    ]
-    appends = [inference, *asked]
-    if text.strip() and only_remember([call.name for call in calls]) and talk.toolbox.get(REMEMBER) is not None:
-        answer = Append("answer", text, parents=(inference,))
-        kept = [_keep(talk, call, at, answer) for call, at in zip(calls, asked, strict=True)]
-        results = [result for result, _ in kept]
-        notes = [one for _, one in kept if one is not None]
-        return Outcome("exit", {"log": [*appends, *results, answer, *notes], "result": {"stop_reason": _reason(talk), "answer": text}})
-    return Outcome("tools", {"log": appends, "calls": talk.rows(calls, step)})
+class _Reading:
+    """What a reply comes to."""
+
+    def __init__(self, ctx: Context, talk: Conversation, reply: Reply, shown: tuple[str, ...]) -> None:
+        decoded: Decoded = talk.decode(reply)
+        self.ctx, self.talk = ctx, talk
+        self.text = decoded.text
+        self.spent = talk.budget_spent()
+        self.calls = () if self.spent else talk.named(decoded.calls, ctx.step)
+        self.unasked = decoded.calls if self.spent else ()
+        said = {"text": self.text, "calls": [call.to_json() for call in self.calls], "finish": reply.finish}
+        self.inference = Append("inference", said, parents=shown)
+        self.asked = [Append("tool_call", _asked(call), parents=(self.inference,)) for call in self.calls]
+        self.faults: list[Append] = []
+        if reply.finish == "length":
+            self._fault("cut_reply", "the reply was cut at its length limit")
+        if decoded.problem:
+            self._fault("unparseable_action", decoded.problem)
+
+    def outcome(self) -> Outcome:
+        spoke = bool(self.text.strip())
+        only_notes = only_remember([call.name for call in self.calls]) and REMEMBER in self.talk.toolbox
+        if self.calls and not (spoke and only_notes):
+            log = [self.inference, *self.asked, *self.faults]
+            return Outcome("tools", {"log": log, "calls": self.talk.rows(self.calls, self.ctx.step)})
+        return self._answer() if spoke else self._nothing()
+
+    def _nothing(self) -> Outcome:
+        """No text and no call that may run."""
+        if self.unasked:
+            detail = f"The tools cannot be used any more in this turn, so {self._unasked()} did not run. Answer with what you have."
+            return self._again("unexpected_call", detail, SPEAKS_AGAIN, stop_reason="tool_rounds")
+        return self._again("empty_reply", "the model's reply was empty", SPEAKS_AGAIN)
+
+    def _answer(self) -> Outcome:
+        """The text is the answer, with the notes that came beside it."""
+        if self.unasked:
+            self._fault("dropped_call", f"the reply asked for tools when none could be used: {self._unasked()}")
+        value, finding = check_output(self.talk.options, self.text)
+        answer = Append("answer", value, parents=(self.inference,)) if finding is None else None
+        kept = [_keep(self.talk, call, asked, answer) for call, asked in zip(self.calls, self.asked, strict=True)]
+        rows = [self._noted(call, index, result) for index, (call, (result, _)) in enumerate(zip(self.calls, kept, strict=True))]
+        results, notes = [result for result, _ in kept], [one for _, one in kept if one is not None]
+        more = {"calls": rows} if rows else {}
+        if answer is None:
+            return self._again("invalid_output", finding or "", self.talk.options.max_retries, [*results, *notes], more)
+        log = [self.inference, *self.asked, *self.faults, *results, answer, *notes]
+        return Outcome("exit", {"log": log, "result": {"stop_reason": _reason(self.talk), "answer": value}, **more})
+
+    def _unasked(self) -> str:
+        return ", ".join(dict.fromkeys(call.name for call in self.unasked))
+
+    def _again(self, code: str, detail: str, retries: int, before: Sequence[Append] = (), more: dict[str, Any] | None = None, *,
+               stop_reason: str = "model_error") -> Outcome:
+        """Ask once more, or end the run: every `retries + 1` faults of one kind since the last use of tools are one too many."""
+        fault = self._fault(code, detail)
+        log = [self.inference, *self.asked, *self.faults[:-1], *before, fault]
+        if (self.talk.transcript.faults.get(code, 0) + 1) % (retries + 1):
+            return Outcome("retry", {"log": log, **(more or {})})
+        error = {"code": code, "message": detail if not retries else f"{detail} (asked {retries + 1} times)"}
+        return Outcome("exit", {"log": log, "result": {"stop_reason": stop_reason, "failed": True, "error": error}, **(more or {})})
+
+    def _fault(self, code: str, detail: str) -> Append:
+        fault = Append("protocol_error", {"code": code, "detail": detail}, parents=(self.inference,))
+        self.faults.append(fault)
+        return fault
+
+    def _noted(self, call: ToolCall, index: int, result: Append) -> Call:
+        """The ledger row of a note that came beside an answer, told like any other call."""
+        ok = bool(result.payload["ok"])
+        row = Call(call_id=call.id, name=call.name, arguments=call.arguments, args_hash=arguments_hash(call.arguments), index=index,
+                   step=self.ctx.step, state="succeeded" if ok else "failed", ok=ok, result=result.payload["result"])
+        announce(self.ctx, row, self.talk.scope)
+        tell_result(self.ctx, row, self.talk.scope, place=1 + index)
+        return row
 
 
-def _keep(talk: Conversation, call: ToolCall, asked: Append, parent: Append) -> tuple[Append, Append | None]:
-    """The result node of a note that came with the answer, and the note itself where it can be kept."""
+def _asked(call: ToolCall) -> dict[str, Any]:
+    """The payload of a tool_call. Arguments that did not parse stand as they were written, and once more as `raw`."""
+    raw = {"raw": call.arguments} if isinstance(call.arguments, str) else {}
+    return {"call_id": call.id, "name": call.name, "args": call.arguments, **raw}
+
+
+def _keep(talk: Conversation, call: ToolCall, asked: Append, answer: Append | None) -> tuple[Append, Append | None]:
+    """The result node of a note beside a text, and the note itself where it can be kept. It rests on the answer, or on
+    its own result where the text is none."""
+    options = talk.options
+    made = Append("tool_result", {"call_id": call.id, "tool": call.name, "result": "kept", "ok": True}, parents=(asked,))
     try:
-        kept = note(call.arguments, talk.options.semantic_types(), dynamic=talk.options.allow_dynamic_node_types, parent=parent)
-        result, ok = "kept", True
+        return made, note(call.arguments, options.semantic_types(), dynamic=options.allow_dynamic_node_types, parent=answer or made)
     except Invalid as error:
-        kept, result, ok = None, error.message, False
-    return Append("tool_result", {"call_id": call.id, "tool": call.name, "result": result, "ok": ok}, parents=(asked,)), kept
-
-
-def _empty(talk: Conversation, inference: Append) -> Outcome:
-    code, count = talk.transcript.faults
-    detail = "the model's reply was empty"
-    fault = Append("protocol_error", {"code": "empty_reply", "detail": detail}, parents=(inference,))
-    if code == "empty_reply" and count + 1 >= EMPTY_REPLIES:
-        result = {"stop_reason": "model_error", "failed": True, "error": {"code": "empty_reply", "message": f"{detail}, twice in a row"}}
-        return Outcome("exit", {"log": [inference, fault], "result": result})
-    return Outcome("retry", {"log": [inference, fault]})
-
-
-def _answer(talk: Conversation, inference: Append, text: str, finish: str) -> Outcome:
-    appends = [inference]
-    if finish == "length":
-        appends.append(Append("protocol_error", {"code": "cut_reply", "detail": "the reply was cut at its length limit"}, parents=(inference,)))
-    value, finding = check_output(talk.options, text)
-    if finding is not None:
-        code, count = talk.transcript.faults
-        appends.append(Append("protocol_error", {"code": "invalid_output", "detail": finding}, parents=(inference,)))
-        if code == "invalid_output" and count >= talk.options.max_retries:
-            error = {"code": "invalid_output", "message": finding}
-            return Outcome("exit", {"log": appends, "result": {"stop_reason": "model_error", "failed": True, "error": error}})
-        return Outcome("retry", {"log": appends})
-    appends.append(Append("answer", value, parents=(appends[-1],)))
-    return Outcome("exit", {"log": appends, "result": {"stop_reason": _reason(talk), "answer": value}})
+        return Append("tool_result", {"call_id": call.id, "tool": call.name, "result": error.message, "ok": False}, parents=(asked,)), None
 
 
 def _reason(talk: Conversation) -> str:
     return "tool_rounds" if talk.budget_spent() else "answered"
 
 
-def _failed(reason: str, error: CauselineError) -> Outcome:
-    told = {"code": error.code, "message": error.message}
+def _failed(reason: str, error: Exception) -> Outcome:
+    code = error.code if isinstance(error, CauselineError) else type(error).__name__
+    told = {"code": code, "message": str(error) or code}
     return Outcome("exit", {"result": {"stop_reason": reason, "failed": True, "error": told}})
 
 
@@ -121,67 +161,12 @@ def _facts(reply: Reply) -> dict[str, Any]:
     return facts
 
 
-@dataclass(slots=True)
-class _Spoken:
-    """What has been announced of the reply under way."""
-
-    ctx: Context
-    run: str
-    attempt: int = 0
-    text: bool = False
-    reasoning: bool = False
-    calls: dict[int, bool] = field(default_factory=dict[int, bool])
-
-    @property
-    def id(self) -> str:
-        return message_id(self.run, self.ctx.step, 0, self.attempt)
-
-    def say(self, kind: str, **fields: Any) -> None:
-        self.ctx.emit({"type": kind, "message_id": self.id, **fields})
-
-    def close(self) -> None:
-        if self.reasoning:
-            self.say("reasoning_end")
-        if self.text:
-            self.say("text_message_end")
-        self.text = self.reasoning = False
-
-    def retract(self) -> None:
-        """Nothing said so far counts; the next attempt speaks under another message id."""
-        if self.text or self.reasoning or self.calls:
-            self.say("message_retracted")
-        self.text = self.reasoning = False
-        self.calls.clear()
-        self.attempt += 1
-
-
-async def _stream(ctx: Context, talk: Conversation, request: Request) -> Reply:
-    fold, spoken = Fold(), _Spoken(ctx, talk.scope.run_id)
-    async with aclosing(talk.model.stream(request)) as deltas:
-        async for delta in deltas:
-            fold.add(delta)
-            match delta:
-                case TextDelta(text):
-                    if not spoken.text:
-                        spoken.say("text_message_start", role="assistant")
-                        spoken.text = True
-                    spoken.say("text_message_content", delta=text)
-                case CallDelta(index, _, name, arguments):
-                    first = {} if index in spoken.calls else {"name": name}
-                    spoken.calls[index] = True
-                    spoken.say("tool_call_delta", index=index, delta=arguments, **first)
-                case ReasoningDelta(text):
-                    if not spoken.reasoning:
-                        spoken.say("reasoning_start")
-                        spoken.reasoning = True
-                    spoken.say("reasoning_content", delta=text)
-                case Retracted():
-                    spoken.retract()
-                case Attempt():
-                    ctx.emit({"type": "model_attempt_failed", **delta.to_json()})
-                case _:
-                    pass
-    spoken.close()
-    if spoken.attempt:
-        talk.scope.facts["attempt"] = spoken.attempt
-    return fold.reply()
+def _failure_facts(error: Exception, heard: Reply) -> dict[str, Any]:
+    """Who failed how, and what was used up for it."""
+    facts: dict[str, Any] = {}
+    if heard.usage != Usage():
+        facts["usage"] = heard.usage.to_json()
+    attempts = error.facts.get("attempts") if isinstance(error, CauselineError) else None
+    if attempts or heard.attempts:
+        facts["attempts"] = attempts or [one.to_json() for one in heard.attempts]
+    return facts

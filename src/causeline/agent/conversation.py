@@ -4,24 +4,28 @@ Law: everything here is derived from the log, the options and the run's scope. A
 over builds it again and goes on exactly where the other one was.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from causeline.agent.options import Options
 from causeline.agent.remember import REMEMBER
-from causeline.causal import AgentState, project
-from causeline.models.decode import decode_calls
-from causeline.models.messages import Message, ToolCall, ToolSpec
+from causeline.causal import AgentState, InvalidValue, canonical, project
+from causeline.models.decode import Decoded, decode_calls
+from causeline.models.emulate import EmulatedTools
+from causeline.models.messages import Json, Message, ToolCall, ToolSpec
 from causeline.models.model import Model, Reply, Request
 from causeline.models.transcript import Transcript
 from causeline.tools.approval import approves_all
 from causeline.tools.calls import Call, arguments_hash, derive
-from causeline.tools.scope import RunScope
+from causeline.tools.scope import RunScope, merged
 from causeline.tools.toolbox import Toolbox
 from causeline.tools.trim import shorten
 
 CONTEXT_TOKENS = 16_000
 """The size of a bounded view where the agent says nothing."""
+ARGUMENTS_DEPTH = 120
+"""Containers inside containers; a reply wraps its arguments in a few more."""
 
 
 class Conversation:
@@ -56,7 +60,7 @@ class Conversation:
     def budget_spent(self) -> bool:
         """Whether this user turn has used up its rounds of tools."""
         limit = self.options.max_tool_rounds
-        return limit is not None and self.transcript.tool_rounds >= limit
+        return limit is not None and self.transcript.tool_rounds >= limit and bool(self._specs)
 
     def request(self, log: AgentState) -> tuple[Request, tuple[str, ...]]:
         """The view for the next model call, and the ids of what it shows: the reply's parents.
@@ -64,38 +68,45 @@ class Conversation:
         The full transcript is the transcript's own list, never copied; its heads stand for all of it. A `causal` view
         is bounded and built anew. Raises Exhausted if what it must show does not fit.
         """
-        recalled = self.recalled if self.recalled and self.recalled[1] else None
         if self.options.context_mode == "causal":
-            view = project(log, self._question(), self.options.context_tokens or CONTEXT_TOKENS)
+            view = project(log, self.transcript.question, self.options.context_tokens or CONTEXT_TOKENS)
             return self._asked([Message.from_json(one) for one in view.messages], None, None), view.ids
+        recalled = self.recalled if self.recalled and self.recalled[1] else None
         shown = (*log.frontier, recalled[0]) if recalled else tuple(log.frontier)
-        view = self.transcript.view if not self.transcript.open else [*self.transcript.view, *self.transcript.stand_ins()]
-        return self._asked(view, self.system, recalled[1] if recalled else None), shown
+        return self._asked(self._paired(), self._prompt(), recalled[1] if recalled else None), shown
+
+    def _paired(self) -> Sequence[Message]:
+        """The history; where calls are still open it ends in stand-ins for their results."""
+        transcript = self.transcript
+        return [*transcript.view, *transcript.stand_ins()] if transcript.open else transcript.view
+
+    def _prompt(self) -> str | None:
+        """The system prompt. A run that goes on from a question to a person goes on under the prompt of that turn."""
+        return self.transcript.system if self.scope.answers else self.system
 
     def _asked(self, messages: Sequence[Message], system: str | None, recall: str | None) -> Request:
         return Request(messages=messages, system=system, recall=recall, tools=() if self.budget_spent() else self._specs,
                        response_schema=self._schema, temperature=self.options.temperature, max_tokens=self.options.max_tokens,
                        round=self.transcript.round)
 
-    def _question(self) -> str:
-        return next((one.text for one in reversed(self.transcript.messages) if one.role == "user"), "")
-
-    def decode(self, reply: Reply) -> tuple[str, tuple[ToolCall, ...]]:
-        """Text and calls of a reply, with calls found in its text where this agent looks for them there."""
-        if reply.calls or not self._specs or self.budget_spent() or not self.options.parse_text_tool_calls:
-            return reply.text, reply.calls
-        decoded = decode_calls(reply.text, self._specs)
-        return decoded.text, decoded.calls
+    def decode(self, reply: Reply) -> Decoded:
+        """Text and calls of a reply, with calls found in its text where this agent looks for them there. A model whose
+        tools are written into its text has been decoded already."""
+        done = isinstance(self.model, EmulatedTools) and not self.budget_spent()
+        if reply.calls or done or not self._specs or not self.options.parse_text_tool_calls:
+            return Decoded(reply.text, reply.calls)
+        return decode_calls(reply.text, self._specs)
 
     def named(self, calls: Sequence[ToolCall], step: int) -> tuple[ToolCall, ...]:
-        """The calls with ids of their own: a missing id, or one used before, is replaced."""
+        """The calls with ids of their own: a missing id, or one used before, is replaced. Arguments that are nested too
+        deeply for the log stay text."""
         used: set[str] = set()
         named: list[ToolCall] = []
         for index, call in enumerate(calls):
             fresh = bool(call.id) and call.id not in used and call.id not in self.transcript.call_ids
             call_id = call.id if fresh else derive("call_", self.scope.run_id, step, index)
             used.add(call_id)
-            named.append(ToolCall(call_id, call.name, call.arguments))
+            named.append(ToolCall(call_id, call.name, _loggable(call.arguments)))
         return tuple(named)
 
     def rows(self, calls: Sequence[ToolCall], step: int) -> list[Call]:
@@ -132,13 +143,18 @@ class Conversation:
             alone = exclusive
         return groups or [[]]
 
-    def values(self) -> Mapping[str, Any]:
-        """What a template may name."""
-        return template_values(self.options, self.toolbox, self.scope)
-
     def _shorten(self, tool: str, text: str, node_id: str) -> str:
         found = self.toolbox.get(tool)
         return shorten(text, found.max_chars if found else 50_000, node_id)
+
+
+def _loggable(arguments: Json | str) -> Json | str:
+    if isinstance(arguments, dict):
+        try:
+            canonical(arguments, depth=ARGUMENTS_DEPTH)
+        except InvalidValue:
+            return json.dumps(arguments, ensure_ascii=False)
+    return arguments
 
 
 def template_values(options: Options, toolbox: Toolbox, scope: RunScope) -> Mapping[str, Any]:
@@ -150,5 +166,5 @@ def template_values(options: Options, toolbox: Toolbox, scope: RunScope) -> Mapp
         "now": scope.started_at,
         "date": scope.started_at[:10],
         "tools": "\n".join(f"{spec.name}: {spec.description}" for spec in toolbox.specs()),
-        "context": dict(scope.context or {}),
+        "context": merged(scope.before, scope.context or {}),
     }

@@ -5,7 +5,6 @@ here, so one agent serves any number of runs at the same time.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,8 @@ from causeline.errors import Invalid
 from causeline.graph import Document, Limits, Node, load
 from causeline.models.model import Model
 from causeline.tools.execute import argument_fault
-from causeline.tools.tool import Tool, ToolContext, schema_tool
 from causeline.tools.scope import RunScope
+from causeline.tools.tool import Tool, ToolContext, schema_tool
 from causeline.tools.toolbox import Toolbox, ToolLike
 
 OpenModel = Callable[[Options], Model]
@@ -70,9 +69,8 @@ class AgentDefinition:
     def services(self, scope: RunScope) -> Mapping[type, object]:
         """A Conversation for one run. Raises Invalid if the run's client tools clash with the agent's own."""
         toolbox = self.toolbox.with_client(scope.client_tools) if scope.client_tools else self.toolbox
-        system = self._system
-        if system is not None:
-            system = render(system, template_values(self.options, toolbox, scope))
+        own = render(self.options.system or "", template_values(self.options, toolbox, scope))
+        system = "\n\n".join(part for part in (own, toolbox.skill_text()) if part) or None
         return {Conversation: Conversation(self.options, toolbox, self.model, scope, system)}
 
     def check_answer(self, name: str, decision: Mapping[str, Any]) -> None:
@@ -94,10 +92,6 @@ class AgentDefinition:
         if self._model is not None:
             await self._model.aclose()
             self._model = None
-
-    @cached_property
-    def _system(self) -> str | None:
-        return "\n\n".join(part for part in (self.options.system, self.toolbox.skill_text()) if part) or None
 
 
 def remember_tool(options: Options) -> Tool:

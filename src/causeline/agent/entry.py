@@ -5,13 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 from causeline.agent.approvals import UNKNOWN_OUTCOME
+from causeline.agent.call_tools import logged, patched
 from causeline.agent.conversation import Conversation
 from causeline.causal import AgentState, Append, identity
 from causeline.graph.node import Context, Outcome, node
 from causeline.models.messages import Message
-from causeline.models.transcript import Transcript
-from causeline.tools.calls import FINISHED, Call, Ledger, arguments_hash
-from causeline.tools.scope import Recall
+from causeline.models.transcript import Transcript, goal_content
+from causeline.tools.calls import FINISHED, Call, Ledger
+from causeline.tools.scope import Recall, merged
 
 
 @node("urn:causeline:node:entrypoint", ports=("model", "tools", "exit"), writes=("log", "calls", "context", "result"))
@@ -21,22 +22,24 @@ async def entrypoint(ctx: Context) -> Outcome:
     talk = ctx.use(Conversation)
     log: AgentState = ctx.state["log"]
     transcript = talk.fold(log)
-    results = _results(ctx, talk)
-    appends = _take_in(talk, transcript, log, [append for _, append in results])
-    context = {**(ctx.state.get("context") or {}), **(talk.scope.context or {})}
+    settled = _settled(ctx, talk)
+    appends = [one for call in settled for one in logged(talk, call)]
+    appends += _said(talk, log, appends)
+    goal = next((one for one in reversed(appends) if one.kind == "goal"), None)
+    if goal is not None:
+        appends += await _recall(ctx, talk, goal)
+    before: Mapping[str, Any] = ctx.state.get("context") or {}
+    context = merged(patched(before, settled) or before, talk.scope.context or {})
     ctx.emit({"type": "state_snapshot", "context": context})
-    goals = [one for one in appends if one.kind == "goal"]
-    if goals:
-        appends += await _recall(ctx, talk, goals[-1])
-    writes: dict[str, Any] = {"log": [*(append for _, append in results), *appends]}
-    if results:
-        writes["calls"] = [call for call, _ in results]
-    if talk.scope.context:
+    writes: dict[str, Any] = {"log": appends}
+    rows = [*settled, *_superseded(ctx, talk, settled)]
+    if rows:
+        writes["calls"] = rows
+    if context != before:
         writes["context"] = context
-    port = _route(transcript, talk.scope.input, {call.call_id for call, _ in results})
+    port = _route(transcript, talk.scope.input, {call.call_id for call in settled})
     if port == "exit":
-        last = next((one for one in reversed(transcript.messages) if one.role == "assistant"), None)
-        writes["result"] = {"stop_reason": "answered", "answer": last.text if last else ""}
+        writes["result"] = {"stop_reason": "answered", "answer": transcript.answer if transcript.answered else ""}
     return Outcome(port, writes)
 
 
@@ -48,48 +51,70 @@ def leave(ctx: Context) -> Outcome:
     return Outcome("failed" if result.get("failed") else "done")
 
 
-def _take_in(talk: Conversation, transcript: Transcript, log: AgentState, results: Sequence[Append]) -> list[Append]:
+def _said(talk: Conversation, log: AgentState, before: Sequence[Append]) -> list[Append]:
     """System prompt (only when its text changed) and goals. A goal's parents are the system node and the frontier,
-    as `results`, which are appended before, leave it."""
+    as the appends `before` leave it."""
     appends: list[Append] = []
-    answered = {parent for result in results for parent in result.parents}
-    frontier: tuple[str | Append, ...] = (*(one for one in log.frontier if one not in answered), *results)
-    system: str | Append | None = next((one.id for one in reversed(log.nodes) if one.kind == "system"), None) if transcript.system else None
-    if talk.system and talk.system != transcript.system:
-        first = system is None
-        appends.append(Append("system", talk.system, parents=() if first else frontier, advance=not first))
-        system = appends[0]
-        frontier = frontier if first else (system,)
-    goals = [one for one in talk.scope.input if one.role == "user"]
-    for message in goals:
+    transcript = talk.transcript
+    frontier = _frontier(log, before)
+    system: str | Append | None = transcript.system_id
+    if (talk.system or "") != (transcript.system or ""):
+        first = not len(log)
+        system = Append("system", talk.system or "", parents=frontier, advance=not first)
+        appends.append(system)
+        frontier = () if first else (system,)
+    for message in (one for one in talk.scope.input if one.role == "user"):
         payload = {"text": message.content} if isinstance(message.content, str) else {"parts": list(message.content)}
-        heads = frontier if system is None or system in frontier else (system, *frontier)
+        heads = frontier if system is None or any(one is system or one == system for one in frontier) else (system, *frontier)
         appends.append(Append("goal", payload, parents=heads))
         frontier = (appends[-1],)
     return appends
 
 
-def _results(ctx: Context, talk: Conversation) -> list[tuple[Call, Append]]:
-    """Results for open calls, in the order of the calls: what the client brings for its own, and, when the user goes on
+def _frontier(log: AgentState, appends: Sequence[Append]) -> tuple[str | Append, ...]:
+    """The heads of the log once `appends` are in it."""
+    heads: dict[str | int, str | Append] = {one: one for one in log.frontier}
+    versions: dict[str, Append] = {}
+    for append in appends:
+        replaced = [*append.parents, versions.get(append.resource_key or "") or ""]
+        if append.resource_key is not None:
+            versions[append.resource_key] = append
+        if append.advance:
+            for one in replaced:
+                heads.pop(one if isinstance(one, str) else id(one), None)
+            heads[id(append)] = append
+    return tuple(heads.values())
+
+
+def _settled(ctx: Context, talk: Conversation) -> list[Call]:
+    """Open calls that have a result by now, in call order: what the client brings for its own, and, when the user goes on
     without waiting, what an earlier run got but did not log because it was stopped."""
     given = {one.tool_call_id: one for one in talk.scope.input if one.role == "tool"}
-    goes_on = any(one.role == "user" for one in talk.scope.input)
-    kept = {call.call_id: call for call in ctx.use(Ledger).open_calls()}
-    results: list[tuple[Call, Append]] = []
-    for index, (call_id, (node_id, name, arguments)) in enumerate(talk.transcript.open.items()):
-        message, call, tool = given.get(call_id), kept.get(call_id), talk.toolbox.get(name)
-        if message is not None and (tool is None or tool.client):
-            row = Call(call_id=call_id, name=name, arguments=arguments, args_hash=arguments_hash(arguments), client=True, index=index,
-                       state="failed" if message.is_error else "succeeded", step=0, ok=not message.is_error, result=message.text)
-        elif goes_on and call is not None and call.state in FINISHED:
-            row = call
-        elif goes_on and call is not None and call.state == "unknown":
-            row = replace(call, ok=False, result=UNKNOWN_OUTCOME)
-        else:
+    settled: list[Call] = []
+    for call in ctx.use(Ledger).open_calls():
+        message = given.get(call.call_id)
+        if call.call_id not in talk.transcript.open:
             continue
-        payload = {"call_id": call_id, "tool": name, "result": row.result, "ok": bool(row.ok)}
-        results.append((row, Append("tool_result", payload, parents=(node_id,))))
-    return results
+        if message is not None and call.client:
+            settled.append(replace(call, state="failed" if message.is_error else "succeeded", ok=not message.is_error, result=message.text))
+        elif _goes_on(talk) and call.state in FINISHED:
+            settled.append(call)
+        elif _goes_on(talk) and call.state == "unknown":
+            settled.append(replace(call, ok=False, result=UNKNOWN_OUTCOME))
+    return settled
+
+
+def _superseded(ctx: Context, talk: Conversation, settled: Sequence[Call]) -> list[Call]:
+    """Rows of calls that will never run, because the user went on without them."""
+    if not _goes_on(talk):
+        return []
+    left = set(talk.transcript.open) - {call.call_id for call in settled}
+    return [replace(call, state="superseded") for call in ctx.use(Ledger).open_calls() if call.call_id in left]
+
+
+def _goes_on(talk: Conversation) -> bool:
+    """Whether the user says something in this run."""
+    return any(one.role == "user" for one in talk.scope.input)
 
 
 def _route(transcript: Transcript, given: Sequence[Message], answered: set[str]) -> str:
@@ -101,7 +126,9 @@ def _route(transcript: Transcript, given: Sequence[Message], answered: set[str])
         return "model"
     if set(transcript.open) - answered:
         return "tools"
-    return "model" if answered or transcript.last_role() == "tool" else "exit"
+    if answered or transcript.last_role() == "tool":
+        return "model"
+    return "model" if transcript.faults else "exit"  # a reply that could not be used does not count as said
 
 
 def _id(append: Append) -> str:
@@ -113,8 +140,9 @@ async def _recall(ctx: Context, talk: Conversation, goal: Append) -> list[Append
     """What earlier runs have to say on this goal, once per user turn, cited and marked as data."""
     if not talk.options.recall:
         return []
-    query = goal.payload.get("text") or ""
+    query = Message("user", goal_content(goal.payload)).text
     found = await ctx.use(Recall).recall(talk.scope, talk.options.recall, query)
-    payload = {"path": "recall", "operation": "recall", "succeeded": True, "value": {"text": found.text, "citations": list(found.citations)}}
+    value = {"text": found.text, "citations": list(found.citations)}
+    payload = {"path": "recall", "operation": "recall", "succeeded": True, "value": value}
     ctx.emit({"type": "memory_recalled", "citations": list(found.citations)})
     return [Append("resource", payload, parents=(goal,), resource_key=f"recall:{_id(goal)}", advance=False)]

@@ -3,6 +3,8 @@
 from typing import Any, cast
 
 from causeline.agent.options import Options
+from causeline.causal import InvalidValue, canonical
+from causeline.models.messages import Json
 from causeline.models.stream import read_json
 from causeline.tools.schema import first_fault
 
@@ -11,19 +13,20 @@ def check_output(options: Options, text: str) -> tuple[Any, str | None]:
     """The answer in `text` and None, or None and a sentence for the model saying what is wrong.
 
     Without a response format the answer is the text itself. With one it is the JSON object, checked against
-    the schema where there is one.
+    the schema where there is one, and by the output type where there is one.
     """
     schema = options.output_schema()
     if schema is None:
         return text, None
     try:
-        value = read_json(text)
+        value: Any = read_json(text)
     except ValueError:
         value = None
     if not isinstance(value, dict):
         return None, "Your answer must be one JSON object and nothing else."
-    fault = first_fault(schema, value)
-    return (cast("dict[str, Any]", value), None) if fault is None else (None, f"Your answer does not fit its schema: {fault}. Answer again with one JSON object.")
+    answer = cast("Json", value)
+    fault = _unwritable(answer) or first_fault(schema, answer) or _mistyped(options, answer)
+    return (answer, None) if fault is None else (None, f"Your answer does not fit its schema: {fault}. Answer again with one JSON object.")
 
 
 def typed(options: Options, answer: Any) -> Any:
@@ -32,4 +35,27 @@ def typed(options: Options, answer: Any) -> Any:
         return answer
     import pydantic  # noqa: PLC0415 - slow to import, and only typed answers need it
 
-    return pydantic.TypeAdapter[Any](options.output_type).validate_python(answer)
+    return pydantic.TypeAdapter[Any](options.output_type).validate_json(canonical(answer))
+
+
+def _unwritable(answer: Json) -> str | None:
+    """Why the log cannot keep the answer, such as too deep a nesting."""
+    try:
+        canonical(answer)
+    except InvalidValue as error:
+        return error.message
+    return None
+
+
+def _mistyped(options: Options, answer: Json) -> str | None:
+    """What the output type's own checks, which no JSON Schema can say, have against the answer."""
+    import pydantic  # noqa: PLC0415
+
+    try:
+        typed(options, answer)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        return f"{'.'.join(str(part) for part in ('$', *first['loc']))}: {first['msg']}"
+    except Exception as error:  # noqa: BLE001 - a check of the caller's own may raise anything
+        return f"{type(error).__name__}: {error}"
+    return None

@@ -13,6 +13,8 @@ from causeline.causal import CausalNode, canonical
 from causeline.models.messages import Content, Message, ToolCall
 
 NOT_EXECUTED = "Not executed: the conversation went on before this call had a result."
+SAID_AGAIN = frozenset({"invalid_output", "unexpected_call"})
+"""Faults a model is told of, because it is asked again."""
 Shorten = Callable[[str, str, str], str]
 """(tool name, text, node id) -> the text a model is shown."""
 
@@ -26,11 +28,14 @@ class Transcript:
     `round`     model replies in the current user turn; `tool_rounds` those that asked for tools.
     `turn`      goals so far. `goal` is the node id of the latest one.
     `call_ids`  every call id used so far.
-    `answered`  whether the latest thing in the turn is an answer.
-    `faults`    (code, how often in a row) of replies that could not be used.
+    `answered`  whether the latest thing in the turn is an answer; `answer` is the latest one.
+    `system`    the latest system prompt, None if there was none; `system_id` is its node.
+    `question`  the text of the latest goal.
+    `faults`    code -> how many replies in this turn could not be used for it, since the last one that asked for tools.
     """
 
-    __slots__ = ("_shorten", "answered", "call_ids", "faults", "goal", "messages", "open", "repeats", "round", "system", "tool_rounds", "turn", "view")
+    __slots__ = ("_shorten", "answer", "answered", "call_ids", "faults", "goal", "messages", "open", "question", "repeats", "round",
+                 "system", "system_id", "tool_rounds", "turn", "view")
 
     def __init__(self, shorten: Shorten | None = None) -> None:
         self._shorten = shorten
@@ -43,9 +48,12 @@ class Transcript:
         self.tool_rounds = 0
         self.turn = 0
         self.answered = False
-        self.faults: tuple[str, int] = ("", 0)
+        self.answer: Any = None
+        self.faults: dict[str, int] = {}
         self.goal: str | None = None
+        self.question = ""
         self.system: str | None = None
+        self.system_id: str | None = None
 
     def add(self, node: CausalNode, message_id: str = "") -> Message | None:
         """Fold one node in; return the message it became, if any."""
@@ -61,9 +69,9 @@ class Transcript:
             case "protocol_error":
                 self._protocol_error(node)
             case "answer":
-                self.answered = True
+                self.answered, self.answer = True, node.payload
             case "system":
-                self.system = node.payload if isinstance(node.payload, str) else None
+                self.system, self.system_id = str(node.payload), node.id
             case _:
                 pass
         return None
@@ -76,35 +84,40 @@ class Transcript:
         """Tool messages for the open calls, for a model that is asked before they have results."""
         return [Message("tool", NOT_EXECUTED, tool_call_id=call_id, is_error=True) for call_id in self.open]
 
+    def _close_open(self) -> None:
+        self.view.extend(self.stand_ins())
+        self.open.clear()
+
     def _say(self, message: Message) -> Message:
         self.messages.append(message)
         self.view.append(message)
         return message
 
     def _goal(self, node: CausalNode, message_id: str) -> Message:
-        self.view.extend(self.stand_ins())
-        self.open.clear()
+        self._close_open()
         self.turn += 1
         self.round = self.tool_rounds = 0
         self.repeats = (b"", 0)
-        self.faults = ("", 0)
+        self.faults.clear()
         self.answered = False
         self.goal = node.id
-        return self._say(Message("user", goal_content(node.payload), id=message_id))
+        message = self._say(Message("user", goal_content(node.payload), id=message_id))
+        self.question = message.text
+        return message
 
     def _inference(self, node: CausalNode, message_id: str) -> Message | None:
         self.round += 1
         self.answered = False
         payload = node.payload
         calls = tuple(ToolCall(c["id"], c["name"], c["arguments"]) for c in payload["calls"])
-        self.open.clear()
+        self._close_open()
         if calls:
             self.tool_rounds += 1
-            self.faults = ("", 0)
+            self.faults.clear()
             self.open = {c.id: ("", c.name, c.arguments) for c in calls}
             self.call_ids.update(self.open)
         if not calls and not payload["text"].strip():
-            return None
+            return None  # nothing was said; providers refuse such a message in a history
         return self._say(Message("assistant", payload["text"], calls, id=message_id))
 
     def _tool_call(self, node: CausalNode) -> None:
@@ -129,13 +142,12 @@ class Transcript:
         self.repeats = repeated(self.repeats, tool, arguments, result)
 
     def _protocol_error(self, node: CausalNode) -> None:
-        note = node.payload.get("detail", "")
-        code = str(node.payload.get("code"))
-        self.faults = (code, self.faults[1] + 1 if self.faults[0] == code else 1)
+        note, code = node.payload.get("detail", ""), str(node.payload.get("code"))
+        self.faults[code] = self.faults.get(code, 0) + 1
         if code == "repeated_call" and self.view and self.view[-1].role == "tool":
             last = self.view[-1]
             self.view[-1] = Message("tool", f"{last.text}\n\n[{note}]", tool_call_id=last.tool_call_id, is_error=last.is_error)
-        elif code in ("invalid_output", "unparseable_action"):
+        elif code in SAID_AGAIN:
             self.view.append(Message("user", note))
 
 

@@ -17,9 +17,11 @@ class RunScope:
     """One run as its nodes see it.
 
     `input` are the caller's messages, which the entry step turns into goals and results. `client_tools` are
-    definitions `{name, description, parameters}` only the client can execute. `answers` maps call ids to
-    decisions `{decision, value?, reason?}`. `facts` belong to the step under way: the recorder takes them
-    with the step's commit and leaves an empty dict.
+    definitions `{name, description, parameters}` only the client can execute. `context` is what the caller gave
+    with the run, `before` the context object of the branch as the run found it. `answers` maps call ids to
+    decisions `{decision, value?, reason?}`. `asked_by` is the id of the message with the calls that are open.
+    `retracted` are ids of messages that a process before this one began and did not finish. `facts` belong to the
+    step under way: the recorder takes them with the step's commit and leaves an empty dict.
     """
 
     run_id: str
@@ -29,8 +31,16 @@ class RunScope:
     input: Sequence[Message] = ()
     client_tools: Sequence[Mapping[str, Any]] = ()
     context: Mapping[str, Any] | None = None
-    answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    before: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    answers: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    asked_by: str = ""
+    retracted: set[str] = field(default_factory=set[str])
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+def merged(context: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A context object after changes, key by key; None deletes a key."""
+    return {key: value for key, value in {**context, **changes}.items() if value is not None}
 
 
 def message_id(run: str, step: int, index: int, attempt: int = 0) -> str:
