@@ -1,6 +1,10 @@
 """Running command lines in this process, in an empty folder."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,3 +96,43 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
     return Shell(tmp_path, capsys)
+
+
+class Process:
+    """A `causeline` process whose event lines can be waited for."""
+
+    def __init__(self, *words: str, stdin: int = subprocess.DEVNULL) -> None:
+        environment = {**os.environ, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"}
+        self.inner = subprocess.Popen(
+            [sys.executable, "-m", "causeline.cli", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=stdin, text=True,
+            env=environment, start_new_session=True,
+        )  # fmt: skip
+
+    def until(self, text: str) -> str:
+        """Read standard output up to the line that holds `text`."""
+        assert self.inner.stdout is not None
+        for line in self.inner.stdout:
+            if text in line:
+                return line
+        raise AssertionError(f"ended without {text!r}: {self.inner.stderr.read() if self.inner.stderr else ''}")
+
+    def send(self, number: signal.Signals) -> None:
+        self.inner.send_signal(number)
+
+    def end(self) -> tuple[int, str, str]:
+        out, err = self.inner.communicate(timeout=30)
+        return self.inner.returncode, out, err
+
+
+@pytest.fixture
+def start():
+    running = []
+
+    def begin(*words: str, **options) -> Process:
+        running.append(Process(*words, **options))
+        return running[-1]
+
+    yield begin
+    for process in running:
+        process.inner.kill()
+        process.inner.communicate()

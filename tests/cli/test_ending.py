@@ -1,22 +1,11 @@
 """How a run ended: exit codes, the final object, and questions with the command lines that answer them."""
 
 import shlex
-from typing import Any
 
 import pytest
 
 from causeline.cli import ending
-from causeline.runtime.handle import RunResult
-from causeline.runtime.records import Interrupt
-
-
-def ended(status: Any = "succeeded", stop_reason="answered", **fields):
-    return RunResult(run_id="run_1", session="ses_1", status=status, stop_reason=stop_reason, head="ck_1", **fields)
-
-
-def asked(kind: Any = "approval", **fields):
-    given = {"name": "mail", "arguments": {"to": "bob"}, "question": "May mail run with these arguments?", **fields}
-    return Interrupt(id="int_1", session="ses_1", run="run_1", checkpoint="ck_1", kind=kind, tool_call_id="c1", args_hash="h", **given)
+from tests.cli.samples import asked, ended
 
 
 def words(result, *, said="", store=()):

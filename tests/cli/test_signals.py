@@ -1,0 +1,98 @@
+"""Real processes and real signals: Ctrl-C, SIGTERM, SIGKILL and what can be done afterwards."""
+
+import json
+import signal
+
+SLOW = {"calls": [{"name": "lookup", "arguments": {"term": "x"}}], "delay": 30}
+LOOK = {"calls": [{"name": "lookup", "arguments": {"term": "x"}}]}
+
+
+def test_ctrl_c_cancels_the_run_keeps_what_finished_and_leaves_with_130(shell, start):
+    shell.agent(LOOK, SLOW)
+    process = start("run", "hi", "--agent", "agent.toml", "--run-id", "r1", "--session", "s1", "--json")
+    process.until('"tool_call_result"')
+    process.send(signal.SIGINT)
+    code, out, err = process.end()
+    assert code == 130
+    result = json.loads(out.splitlines()[-1])
+    assert (result["status"], result["stop_reason"]) == ("cancelled", "cancelled")
+    assert json.loads(out.splitlines()[-2])["type"] == "run_finished"
+    assert "Traceback" not in err
+    assert [node["kind"] for node in shell("show", "s1", "--json").last["nodes"]][-1] == "tool_result"
+    shell.script({"text": "Still here."})
+    assert shell.ask("and now?", "--session", "s1")["answer"] == "Still here."
+
+
+def test_ctrl_c_is_told_in_words_to_a_person(shell, start):
+    shell.agent(LOOK, SLOW)
+    process = start("run", "hi", "--agent", "agent.toml")
+    process.until("result  lookup")
+    process.send(signal.SIGINT)
+    code, out, err = process.end()
+    assert code == 130
+    assert "The run was cancelled." in out
+    assert "status   cancelled" in out
+    assert err == "\ncancelling (Ctrl-C again leaves at once) ...\n"
+
+
+def test_a_killed_run_goes_on_where_it_was_and_comes_to_the_same_head(shell, start):
+    shell.agent(LOOK, SLOW, {"text": "Done."})
+    words = ("run", "hi", "--agent", "agent.toml", "--run-id", "r1", "--session", "s1", "--json")
+    process = start(*words)
+    process.until('"tool_call_result"')
+    busy = shell("resume", "r1")
+    assert busy.code == 1
+    assert f"process {process.inner.pid} on " in busy.err
+    again = shell("run", "ho", "--agent", "agent.toml", "--session", "s1")
+    assert (again.code, "--on-busy" in again.err) == (1, True)
+    process.send(signal.SIGKILL)
+    assert process.end()[0] == -signal.SIGKILL
+    shell.script(LOOK, LOOK, {"text": "Done."})
+    ended = shell("resume", "r1", "--json")
+    assert (ended.code, ended.last["answer"]) == (0, "Done.")
+    assert ended.rows[0]["seq"] > 1
+    undisturbed = shell(*words, "--store", "sqlite:///other.db")
+    assert undisturbed.last["head"] == ended.last["head"]
+
+
+def test_a_run_left_by_a_dead_process_can_be_cancelled(shell, start):
+    shell.agent(LOOK, SLOW)
+    process = start("run", "hi", "--agent", "agent.toml", "--run-id", "r1", "--json")
+    process.until('"tool_call_result"')
+    process.send(signal.SIGKILL)
+    process.end()
+    ended = shell("cancel", "r1", "--json")
+    assert (ended.code, ended.last["status"]) == (0, "cancelled")
+
+
+def test_a_run_of_another_process_can_be_cancelled(shell, start):
+    shell.agent(LOOK, SLOW)
+    process = start("run", "hi", "--agent", "agent.toml", "--run-id", "r1", "--json")
+    process.until('"tool_call_result"')
+    assert shell("cancel", "r1", "--json").last["status"] == "cancelled"
+    code, out, _ = process.end()
+    assert (code, json.loads(out.splitlines()[-1])["status"]) == (1, "cancelled")
+
+
+def test_a_worker_goes_on_with_what_a_dead_process_left_and_drains_on_sigterm(shell, start):
+    shell.agent(LOOK, SLOW, {"text": "Done."})
+    process = start("run", "hi", "--agent", "agent.toml", "--run-id", "r1", "--json")
+    process.until('"tool_call_result"')
+    process.send(signal.SIGKILL)
+    process.end()
+    shell.script(LOOK, LOOK, {"text": "Done."})
+    worker = start("worker")
+    worker.until("working on")
+    assert shell("run", "hi", "--agent", "agent.toml", "--run-id", "r1", "--json").last["answer"] == "Done."
+    worker.send(signal.SIGTERM)
+    code, out, err = worker.end()
+    assert (code, out, err) == (0, "draining ...\ndone\n", "")
+
+
+def test_a_reader_that_goes_away_is_no_error_to_shout_about(shell, start):
+    shell.agent({"text": "word " * 50_000})
+    process = start("run", "hi", "--agent", "agent.toml", "--json")
+    process.until("run_started")
+    process.inner.stdout.close()
+    assert process.inner.wait(30) == 1
+    assert "Traceback" not in process.inner.stderr.read()
