@@ -1,5 +1,6 @@
 """Logs and bundles to test with."""
 
+import json
 from typing import Any
 
 from hypothesis import strategies as st
@@ -8,6 +9,7 @@ from causeline.causal import KINDS, AgentState, Append, CausalNode, apply, build
 
 NOW = "2026-01-02T03:04:05.678Z"
 LATER = "2026-01-02T03:04:06.000Z"
+SYSTEM = "You are a careful librarian."
 
 
 def turn(question: str, answer: str, rounds: list[tuple[str, Any, Any]], prefix: str = "c") -> list[Append]:
@@ -111,3 +113,25 @@ def states(draw: st.DrawFn, most: int = 12) -> AgentState:
     for _ in range(draw(st.integers(0, most))):
         apply(state, [draw(appended(state))], NOW)
     return state
+
+
+def log(*batches):
+    state = AgentState()
+    apply(state, [Append("system", SYSTEM, (), advance=False)], NOW)
+    for batch in batches:
+        apply(state, batch, NOW)
+    return state
+
+
+def remember(state, key, content, kind="memory"):
+    parent = state.nodes[-1].id
+    entry = {"type": kind, "key": key, "content": content}
+    return state.append("semantic", entry, [parent], created_at=NOW, resource_key=f"semantic:{kind}:{key}", advance=False)
+
+
+def ask(state, question):
+    return state.append("goal", {"text": question}, created_at=NOW)
+
+
+def shown(view):
+    return json.dumps(view.messages, ensure_ascii=False)

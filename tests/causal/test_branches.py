@@ -3,7 +3,7 @@
 import copy
 
 from causeline.causal import AgentState, Append, checkpoint_id, verify_export
-from tests.causal.forgery import forged, opened, refused
+from tests.causal.forgery import DATA, forged, opened, refused
 from tests.causal.logs import Session, turn
 
 
@@ -80,3 +80,13 @@ def test_many_branches_cost_what_they_hold():
         session.commit(trunk, f"run_b{index}", [Append("answer", index)])
     found = verify_export(session.export(trunk, everything=True), trunk)
     assert (len(found.state), len(found.nodes), len(found.checkpoints)) == (150, 150, 300)
+
+
+def test_a_node_of_the_branch_cannot_hide_among_the_others():
+    bundle = opened(DATA)
+    node = bundle["state"]["nodes"].pop()
+    assert node["kind"] == "semantic"
+    del node["sequence"]
+    bundle["nodes"] = [node]
+    fault = refused(forged(bundle))
+    assert (fault.node_id, "state lacks it" in fault.reason) == (node["id"], True)

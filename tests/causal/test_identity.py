@@ -56,6 +56,7 @@ def test_id_depends_on_every_part(payload, other):
         (("goal", 1, [], 3), "resource_key"),
         (("goal", 1, [], "\ud800"), "resource_key"),
         (("goal", 1, [3]), "parents"),
+        (("goal", 1, GOAL), "parents"),
         (("goal", float("nan")), "$"),
         (("goal", [(1,)]), "$[0]"),
     ],

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from causeline.causal import KINDS, AgentState, Append, Limits, VerifyError, apply, identity, verify
 from causeline.causal.checks import check_frontier
+from causeline.causal.ids import node_id
 from causeline.causal.reading import parse
 from causeline.errors import Misuse
 from tests.causal.logs import NOW, sample, states
@@ -122,6 +123,23 @@ def test_parents_must_be_sorted_unique_and_earlier():
     assert "twice" in refused(twice).reason
 
 
+def test_parents_listed_twice_are_refused_even_with_a_fitting_id():
+    state = AgentState()
+    goal = state.append("goal", 1, [], created_at=NOW)
+    obj = state.to_json()
+    twice = (goal.id, goal.id)
+    node = {
+        "id": node_id("answer", twice, b"2", None),
+        "kind": "answer",
+        "parents": list(twice),
+        "payload": 2,
+        "createdAt": NOW,
+        "sequence": 2,
+    }
+    obj["nodes"].append(node)
+    assert "unique" in refused(obj).reason
+
+
 def test_a_version_must_list_the_version_before():
     state = AgentState()
     first = state.append("resource", 1, [], created_at=NOW, resource_key="k")
@@ -171,6 +189,19 @@ def test_a_step_of_the_frontier_is_accepted_exactly_if_some_series_of_appends_ta
     else:
         with pytest.raises(VerifyError):
             check_frontier(before, nodes[at:], sorted(wanted))
+
+
+def test_a_head_cannot_be_replaced_by_a_node_that_cannot_have_advanced():
+    state = AgentState()
+    apply(state, [Append("goal", "replaced", ()), Append("goal", "kept", ())], NOW)
+    old, kept = state.nodes
+    middle = state.append("answer", "middle", [old.id, kept.id], created_at=NOW, advance=False)
+    last = state.append("answer", "last", [middle.id], created_at=NOW)
+    # `kept` is still a head, so its child `middle` did not advance, and nothing else can have replaced `old`.
+    with pytest.raises(VerifyError) as caught:
+        check_frontier({old.id}, [kept, middle, last], sorted([kept.id, last.id]))
+    assert caught.value.node_id == old.id
+    assert check_frontier({old.id}, [kept, middle, last], [last.id]) == {last.id}
 
 
 def test_frontier_ids_are_unique_known_texts():

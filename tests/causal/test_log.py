@@ -285,7 +285,7 @@ def test_a_batch_returns_only_what_is_new():
         (Append("goal", 1, resource_key=""), InvalidValue),
         (Append("goal", 1, ("cw_unknown",)), UnknownParent),
         (Append("goal", 1, (Append("goal", 2),)), InvalidValue),
-        (Append("goal", 1, ["frontier"]), InvalidValue),
+        (Append("goal", 1, "cw_0"), InvalidValue),
         (Append("goal", 1, (None,)), UnknownParent),
     ],
 )

@@ -149,6 +149,16 @@ def test_a_frontier_that_no_append_explains_is_refused_even_without_a_pinned_hea
     assert "neither new nor a head" in refused(forged(rechained(opened(), unknown))).reason
 
 
+def test_a_frontier_in_another_order_is_refused():
+    session = Session()
+    head = session.commit(None, "run_0", [Append("goal", "a", ()), Append("goal", "b", ())])
+    bundle = opened(session.export(head))
+    bundle["checkpoints"][0]["frontier"].reverse()
+    assert refused(forged(bundle)).node_id == head
+    bundle["state"]["frontier"].reverse()
+    assert refused(forged(bundle)).node_id == head
+
+
 def test_a_missing_checkpoint_breaks_the_chain():
     for index, row in enumerate(opened()["checkpoints"]):
         bundle = opened()

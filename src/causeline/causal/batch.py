@@ -56,9 +56,10 @@ def apply(state: AgentState, appends: Sequence[Append], created_at: str) -> list
 
 
 def _check_parents(state: AgentState, append: Append, index: int, earlier: set[int]) -> None:
-    if append.parents == "frontier":
+    parents: Any = append.parents
+    if parents == "frontier":
         return
-    if type(append.parents) is not tuple:
+    if not isinstance(parents, tuple | list):
         raise InvalidValue(f"appends[{index}].parents", 'is neither "frontier" nor a tuple of ids and Append records')
     state.known_parents(parent for parent in append.parents if not isinstance(parent, Append))
     for parent in append.parents:

@@ -114,9 +114,20 @@ def _read(body: bytes, limits: Limits) -> tuple[dict[str, Any], bytes, bytes]:
     exact = b'%b,"digest":"%b",%b' % (before, str(bundle["digest"]).encode(), after)
     if exact != body:
         _parse(body, limits)  # repeated keys are told from mere formatting
-        place = next((place for place, pair in enumerate(zip(exact, body, strict=False)) if pair[0] != pair[1]), len(exact))
-        raise VerifyError(None, None, f"the file is not its own canonical form, from byte {place} on")
+        raise VerifyError(None, None, f"the file is not its own canonical form, from byte {_common(exact, body)} on")
     return bundle, before, after
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """How many bytes both begin with, found by halving."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _check(bundle: dict[str, Any], limits: Limits) -> Export:

@@ -21,6 +21,7 @@ READS = frozenset({"read_file"})
 WRITES = frozenset({"write_file", "edit_file"})
 _LOOKS = frozenset({"read", "read_file", "list", "list_files", "search", "search_files", "grep", "find", "recall"})
 SEMANTIC = "semantic "
+RECALL = "recall:"
 _BUSIEST = 20
 _RECENT = 12
 _MIN_NOTE = 20
@@ -111,7 +112,7 @@ class Catalog:
                     return
 
     def _resource(self, place: int, key: str, payload: Any) -> None:
-        if key.startswith("recall:"):
+        if key.startswith(RECALL):
             return
         self.resources.pop(key, None)
         self.resources[key] = place
@@ -166,8 +167,8 @@ def catalog_of(state: AgentState) -> Catalog:
 
 
 def is_shown(node: CausalNode) -> bool:
-    """Recalled text is put before the model by its own way and never a second time."""
-    return node.resource_key is None or not node.resource_key.startswith("recall:")
+    """Recalled text is for the goal it was recalled for; it is not a candidate for later questions."""
+    return node.resource_key is None or not node.resource_key.startswith(RECALL)
 
 
 def _group(node: CausalNode, payload: Any) -> str:

@@ -47,7 +47,7 @@ def build_export(
     """
     rows = {row["id"]: row for row in checkpoints}
     pool = {node.id: node for node in nodes}
-    state = AgentState.restore(_branch_nodes(head, rows, pool), sorted(rows[head]["frontier"]) if head is not None else [])
+    state = AgentState.restore(_branch_nodes(head, rows, pool), list(rows[head]["frontier"]) if head is not None else [])
     order = {name: index for index, name in enumerate(sorted(rows, key=lambda name: checkpoint_order(rows[name])))}
     bundle: dict[str, Any] = {
         "causeline": 1,

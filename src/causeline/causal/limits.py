@@ -14,8 +14,8 @@ BUNDLE_DEPTH = 250
 class Limits:
     """`nodes` of a log, `bytes` of its JSON text (of its payloads where it comes parsed), `depth` of nested containers in a payload."""
 
-    nodes: int = 1_000_000
-    bytes: int = 256 * 1024 * 1024
+    nodes: int = 200_000
+    bytes: int = 64 * 1024 * 1024
     depth: int = DEPTH
 
     def __post_init__(self) -> None:

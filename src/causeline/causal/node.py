@@ -5,7 +5,7 @@ from; `payload` decodes a fresh copy, so nothing a caller does to it reaches the
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -25,7 +25,7 @@ class CausalNode:
     id: str
     kind: str
     parents: tuple[str, ...]
-    payload_bytes: bytes
+    payload_bytes: bytes = field(repr=False)
     created_at: str
     resource_key: str | None = None
 

@@ -17,6 +17,11 @@ def field_text(payload: Any, key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
+def recalled_text(payload: Any) -> str:
+    """The text of a successful recall, else ""."""
+    return field_text(fields(payload).get("value"), "text") if fields(payload).get("succeeded") is True else ""
+
+
 def as_text(value: Any) -> str:
     """Text as it is, anything else as canonical JSON."""
     return value if isinstance(value, str) else canonical(value, depth=WRAPPED_DEPTH).decode()

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from causeline.causal.catalog import Catalog
+from causeline.causal.catalog import RECALL, Catalog
 from causeline.causal.node import CausalNode
-from causeline.causal.payload import as_text, field_text, fields
+from causeline.causal.payload import as_text, field_text, fields, recalled_text
 from causeline.causal.state import AgentState
 
 Message = dict[str, Any]
@@ -161,6 +161,8 @@ def _note(node: CausalNode, limit: int, *, head: bool) -> str:
     said = fields(node.payload)
     if node.kind == "semantic" and said:
         label, body = f"{said.get('type')} {said.get('key')}", as_text(said.get("content"))
+    elif (node.resource_key or "").startswith(RECALL):
+        label, body = "recalled from earlier runs", recalled_text(said)
     else:
         label, body = node.kind, as_text(node.payload)
     return f"- {node.id[:SHORT_ID]} [{label}]{' HEAD' if head else ''} {cut(body, limit, node.id)}"

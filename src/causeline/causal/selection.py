@@ -1,6 +1,7 @@
 """Which nodes of a log belong into a bounded view.
 
-Order of selection: what must be there (latest system text, latest goal, every head of the frontier); the
+Order of selection: what must be there (latest system text, latest goal with what was recalled for
+it, every head of the frontier); the
 last nodes that are not superseded; what those rest on; the nodes that match the question best; then the
 rest by score until the view is full.
 """
@@ -10,8 +11,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from math import log2, sqrt
 
-from causeline.causal.catalog import SEMANTIC, Catalog
+from causeline.causal.catalog import RECALL, SEMANTIC, Catalog
 from causeline.causal.node import CausalNode
+from causeline.causal.payload import recalled_text
 from causeline.causal.state import AgentState
 from causeline.causal.terms import query_terms, text_of
 from causeline.errors import Misuse
@@ -47,6 +49,7 @@ def select(state: AgentState, catalog: Catalog, query: str, rank: Rank | None) -
     found.required.update(heads)
     for kind in ("system", "goal"):
         found.required.update(_newest(catalog.alive_of.get(kind, {}), 1))
+    found.required.update(_recalled(state, catalog))
     found.required.update(*(_with_causes(state, catalog, place) for place in heads))
     found.chosen.update(found.required)
     for place in _newest(catalog.alive, RECENT):
@@ -60,6 +63,14 @@ def select(state: AgentState, catalog: Catalog, query: str, rank: Rank | None) -
         if not _add(found, _with_causes(state, catalog, place)):
             break
     return found
+
+
+def _recalled(state: AgentState, catalog: Catalog) -> Iterator[int]:
+    """What was recalled from earlier runs for the latest goal."""
+    for goal in _newest(catalog.alive_of.get("goal", {}), 1):
+        node = state.head(RECALL + state.nodes[goal].id)
+        if node is not None and recalled_text(node.payload):
+            yield state.sequence(node.id) - 1
 
 
 def _add(found: Selection, group: set[int]) -> bool:

@@ -83,12 +83,14 @@ def _survey(value: object, depth: int, dicts: list[_Dict]) -> object:
         boxes, level = todo.pop()
         if level > depth:
             raise _Unwritable
+        leafy = True
         for box in boxes:
             kind = _type(box)
             if kind is dict:
                 dicts.append(box)
-                if _only_leaves(map(type, box.values())):
+                if leafy and _only_leaves(map(type, box.values())):
                     continue
+                leafy = False  # its siblings are likely alike: do not ask again, only look
             elif _only_leaves(map(type, box)):
                 continue
             children, fresh = _look_into(box)
