@@ -122,7 +122,7 @@ class Dispatch:
         if driven is not None:
             driven.cancelled = True
             if driven.loaded is not None:
-                driven.loaded.execution.cancel()
+                driven.loaded.cancel()
 
     async def cancel(self, run_id: str) -> None:
         """Stop a run of this process and wait for its end."""
@@ -160,7 +160,7 @@ class Dispatch:
                 await runner.fail(run, error)
                 return
             if driven.cancelled or run.cancel_requested:
-                driven.loaded.execution.cancel()
+                driven.loaded.cancel()
             await runner.drive(driven.loaded)
         except Conflict:
             return

@@ -53,6 +53,12 @@ class Branch:
         """What was said on this branch, oldest first."""
         return self.transcript.messages
 
+    def asked_by(self) -> str:
+        """The id of the message whose calls are open, "" if there is none."""
+        if not self.transcript.open:
+            return ""
+        return next((one.id for one in reversed(self.transcript.messages) if one.tool_calls), "")
+
 
 def numbered(links: Sequence[Link]) -> Iterator[tuple[CausalNode, str]]:
     """Every node of a branch with the id of the message it becomes, or "" where it becomes none."""
@@ -67,6 +73,16 @@ def numbered(links: Sequence[Link]) -> Iterator[tuple[CausalNode, str]]:
             index += 1
 
 
+def context_at(links: Sequence[Link], checkpoint: str | None) -> Mapping[str, Any]:
+    """The context object at one checkpoint of a branch, {} before the first."""
+    context: Mapping[str, Any] = {}
+    for link in links if checkpoint is not None else ():
+        change = link.checkpoint.delta.get(CONTEXT)
+        if change is not None:
+            context = change["value"]
+        if link.checkpoint.id == checkpoint:
+            break
+    return context
 
 
 def usage_of(links: Sequence[Link], run: str) -> Mapping[str, Any]:

@@ -7,10 +7,11 @@ and the interrupt stays open.
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from causeline.causal import InvalidValue, canonical
 from causeline.errors import Invalid
 from causeline.graph import Step
 from causeline.runtime.records import Checkpoint, Interrupt, InterruptKind, Run
-from causeline.tools.calls import Call, arguments_hash, derive
+from causeline.tools.calls import arguments_hash, derive
 
 DECISIONS: Mapping[InterruptKind, frozenset[str]] = {
     "approval": frozenset({"approve", "deny", "edit"}),
@@ -37,6 +38,10 @@ def check_decision(interrupt: Interrupt, decision: Mapping[str, Any]) -> None:
         raise WrongDecision(f"{interrupt.id}: {chosen} needs a value")
     if chosen == "edit" and not isinstance(decision["value"], dict):
         raise WrongDecision(f"{interrupt.id}: edit needs the new arguments as an object")
+    try:
+        canonical(dict(decision))
+    except InvalidValue as error:
+        raise WrongDecision(f"{interrupt.id}: {error.message}") from error
     if "reason" in decision and decision["reason"] is not None and not isinstance(decision["reason"], str):
         raise WrongDecision(f"{interrupt.id}: reason must be text")
     unknown = set(decision) - {"decision", "value", "reason"}
@@ -44,7 +49,7 @@ def check_decision(interrupt: Interrupt, decision: Mapping[str, Any]) -> None:
         raise WrongDecision(f"{interrupt.id}: unknown fields {', '.join(sorted(unknown))}")
 
 
-def interrupts_of(step: Step, checkpoint: Checkpoint, run: Run, known: Mapping[str, Interrupt], calls: Mapping[str, Call]) -> Sequence[Interrupt]:
+def interrupts_of(step: Step, checkpoint: Checkpoint, run: Run, known: Mapping[str, Interrupt]) -> Sequence[Interrupt]:
     """The interrupts a paused step holds open, new ones and those it was entered with, under this checkpoint."""
     found: list[Interrupt] = []
     for pause in step.pauses:

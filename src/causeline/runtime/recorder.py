@@ -5,7 +5,7 @@ the last one of a step, which the step's own commit carries. Nothing here costs 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from causeline.causal import AgentState, CausalNode, apply, checkpoint_id
@@ -22,6 +22,7 @@ from causeline.runtime.store import Store
 from causeline.tools.calls import FINISHED, Call
 from causeline.tools.scope import RunScope
 
+SPOKEN = frozenset({"text_message_start", "reasoning_start", "tool_call_delta"})
 DELTAS = frozenset({"text_message_content", "reasoning_content", "tool_call_delta"})
 CALL_EVENTS = frozenset({"tool_call_start", "tool_call_args", "tool_call_end", "tool_call_result"})
 FLUSH_SECONDS = 0.05
@@ -45,6 +46,7 @@ class Recorder:
         self.usage: dict[str, Any] = {"input_tokens": 0, "output_tokens": 0, "cost": None}
         self.opened: dict[str, Interrupt] = {}
         self.asked: Sequence[Interrupt] = ()
+        self.after_step: Callable[[], None] | None = None
         self._state = state
         self._calls: dict[str, Call] = {}
         self._rows: dict[str, Call] = {}
@@ -71,14 +73,18 @@ class Recorder:
         speaking: dict[str, None] = {}
         for event in events:
             kind = event["type"]
-            if kind in ("text_message_start", "reasoning_start"):
+            if kind in SPOKEN:
                 speaking[event["message_id"]] = None
-            elif kind == "message_retracted" or (kind == "step_finished" and speaking):
+            elif kind == "message_retracted":
+                speaking.pop(event["message_id"], None)
+                self.scope.retracted.add(event["message_id"])
+            elif kind == "step_finished":
                 speaking.clear()
             elif kind in CALL_EVENTS:
                 self._announced.add((kind, event["tool_call_id"]))
             self._next_event = event["seq"] + 1
         for message in speaking:
+            self.scope.retracted.add(message)
             self.emit({"type": "message_retracted", "message_id": message})
 
     # the ledger
@@ -89,13 +95,13 @@ class Recorder:
     async def move(self, calls: Sequence[Call]) -> None:
         for call in calls:
             self._calls[call.call_id] = self._rows[call.call_id] = call
-        await self._write()
+        await _whole(self._write())
 
     async def finish(self, call: Call) -> None:
         self._calls[call.call_id] = self._rows[call.call_id] = call
         if all(one.state in FINISHED or one.client for one in self._calls.values()):
             return
-        await self._write(only_if_rows=True)
+        await _whole(self._write(only_if_rows=True))
 
     # the journal
 
@@ -117,7 +123,7 @@ class Recorder:
         nodes = apply(self._state, step.writes.get(LOG) or (), iso(self.clock.now()))
         self._keep_calls(step.writes.get(CALLS) or ())
         checkpoint = self._checkpoint(step, nodes)
-        interrupts = interrupts_of(step, checkpoint, self.run, self.opened, self._calls)
+        interrupts = interrupts_of(step, checkpoint, self.run, self.opened)
         if "usage" in checkpoint.facts:
             add_usage(self.usage, checkpoint.facts["usage"])
         self.emit({"type": "step_finished", "node": step.node, "step": step.index, "checkpoint_id": checkpoint.id})
@@ -126,6 +132,8 @@ class Recorder:
             self.emit({"type": "interrupt_opened", "interrupt_id": one.id, "kind": one.kind, "tool_call_id": one.tool_call_id,
                        "name": one.name, "arguments": one.arguments, "question": one.question})
         await self._write(checkpoint=checkpoint, nodes=nodes, interrupts=interrupts)
+        if self.after_step is not None:
+            self.after_step()
 
     def _keep_calls(self, calls: Sequence[Call]) -> None:
         if not calls:
@@ -234,3 +242,16 @@ class Recorder:
                 self.steps = checkpoint.step + 1
             if events:
                 self.publish(self.run.id, first, events)
+
+
+async def _whole(write: Coroutine[Any, Any, None]) -> None:
+    """Await a write to its end, also where whoever awaits it is cancelled: half a write would leave this process
+    in doubt about what is durable."""
+    task = asyncio.create_task(write)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait((task,))
+        if not task.cancelled():
+            task.exception()  # kept, and raised at the next write
+        raise

@@ -16,7 +16,7 @@ from causeline.models.messages import Message
 from causeline.policy import Clock
 from causeline.runtime.clock import iso
 from causeline.runtime.feed import Feed
-from causeline.runtime.history import CALLS, LOG, RESULT, Branch, usage_of
+from causeline.runtime.history import CALLS, LOG, RESULT, Branch, context_at, usage_of
 from causeline.runtime.program import Program
 from causeline.runtime.records import CallRow, Checkpoint, Interrupt, Link, Progress, Run, RunPatch, RunStatus, Session
 from causeline.runtime.recorder import Recorder
@@ -39,6 +39,13 @@ class Loaded:
     run: Run
     execution: Execution
     recorder: Recorder
+
+    def cancel(self) -> None:
+        """Stop soon. What the caller said is not lost: it is taken in first, with the run's first step."""
+        if self.run.head is None and self.run.input and not self.recorder.steps:
+            self.recorder.after_step = self.execution.cancel
+        else:
+            self.execution.cancel()
 
 
 class Runner:
@@ -63,6 +70,8 @@ class Runner:
         branch = Branch.read(links, self._reducers)
         asked = [row for name in run.answers for row in await self.store.rows(Interrupt, owner=run.owner, id=name)]
         scope = self._scope(run, asked)
+        scope.before = context_at(links, run.base)
+        scope.asked_by = branch.asked_by()
         recorder = Recorder(self.store, run, scope, branch.state, head=run.head or run.base, session_head=await self._session_head(run),
                             document=self.program.document.hash, clock=self.clock, publish=self.feed.publish)
         recorder.asked = asked
@@ -71,9 +80,12 @@ class Runner:
         if run.epoch > 1:
             progress = await self._take_over(run, recorder)
         if run.head is None:
+            branch.channels.pop(RESULT, None)  # how an earlier run ended says nothing of this one
             await self._carry_over(run, recorder, branch, links)
         services: dict[type, object] = {RunScope: scope, Ledger: recorder, Recall: self.recall, **self.program.services(scope)}
-        return Loaded(run, self._execute(run, branch, recorder, services, progress), recorder)
+        base = next((link.checkpoint for link in links if link.checkpoint.id == run.base), None) if run.answers else None
+        before = base.position["visits"] if base is not None else 0
+        return Loaded(run, self._execute(run, branch, recorder, services, progress, before), recorder)
 
     async def drive(self, loaded: Loaded) -> None:
         """Execute to the end and record how it ended. A lost lease ends it silently; cancelling the task parks the run."""
@@ -145,14 +157,19 @@ class Runner:
 
     async def _carry_over(self, run: Run, recorder: Recorder, branch: Branch, links: Sequence[Link]) -> None:
         """Calls this branch has left open: as the run before left them when this one goes on from it; anew in a fork,
-        where only the client's calls stay the client's."""
+        where only the client's calls stay the client's. Where a process before this one carried them over already, its rows count."""
         if not branch.transcript.open:
             return
+        mine = {call.call_id: call for call in recorder.open_calls()}
         earlier = {row.call.call_id: row.call for row in await self.store.rows(CallRow, owner=run.owner, run=links[-1].checkpoint.run)}
         continues = run.at is None or bool(run.answers)
         calls: list[Call] = []
         for index, (call_id, (_, name, arguments)) in enumerate(branch.transcript.open.items()):
             before = earlier.get(call_id)
+            if call_id in mine:
+                if mine[call_id].attempts > (before.attempts if before is not None else 0):
+                    recorder.scope.answers.pop(call_id, None)  # a decision is good for one start
+                continue
             if before is not None and continues:
                 state = "unknown" if before.state == "started" else before.state
                 calls.append(replace(before, state=state, step=0))
@@ -166,8 +183,9 @@ class Runner:
                 if row.checkpoint == run.base:
                     recorder.opened[row.id] = row
 
-    def _execute(self, run: Run, branch: Branch, recorder: Recorder, services: Mapping[type, object], progress: Sequence[Progress]) -> Execution:
-        """Start at the entrypoint, or stand again where a checkpoint stood."""
+    def _execute(self, run: Run, branch: Branch, recorder: Recorder, services: Mapping[type, object], progress: Sequence[Progress],
+                 before: int) -> Execution:
+        """Start at the entrypoint, or stand again where a checkpoint stood. `before` are steps of earlier runs, which do not count."""
         head = branch.head
         iri = self.program.document.id
         stands = head is not None and (run.head is not None or bool(run.answers) or (run.at is not None and not self.program.fresh))
@@ -180,7 +198,9 @@ class Runner:
         }
         answers = self._answers(head, run, [*recorder.opened.values(), *recorder.asked])
         first = head.step + 1 if run.head is not None else 0
-        return self._dispatcher.resume(iri, saved, answers=answers, state={LOG: branch.state}, journal=recorder, services=services, first_step=first)
+        limits = replace(self.program.limits, visits=self.program.limits.visits + before) if before else None
+        return self._dispatcher.resume(iri, saved, answers=answers, state={LOG: branch.state}, journal=recorder, services=services,
+                                       first_step=first, limits=limits)
 
     @staticmethod
     def _answers(head: Checkpoint, run: Run, asked: Sequence[Interrupt]) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ driven, handed back, or taken over by somebody else after its lease.
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
-from causeline.causal import CausalNode, verify_export
+from causeline.causal import CausalNode, InvalidValue, canonical, verify_export
 from causeline.errors import Conflict, Invalid, Missing
 from causeline.models.messages import Message
 from causeline.policy import Clock
@@ -67,6 +67,9 @@ class Runtime:
             raise Invalid(f"on_busy is reject, enqueue or cancel, not {on_busy!r}")
         now = self.clock.now()
         messages = input_messages(prompt)
+        check_json("messages", [one.to_json() for one in messages])
+        check_json("context", context and dict(context))
+        check_json("tools", [dict(one) for one in tools])
         if run_id is not None and session is None:
             session = next((one.session for one in await self.store.rows(Run, owner=self.owner, id=checked_name("run id", run_id))), None)
         run = Run(
@@ -307,6 +310,15 @@ class Runtime:
         if program is None:
             raise Missing(f"run {run.id} is of agent {run.agent!r}, whose tools are not in files; give the agent", run=run.id, agent=run.agent)
         return program
+
+
+def check_json(what: str, value: Any) -> None:
+    """Raises Invalid with the place of what could not be stored, such as a lone surrogate or a number that is none."""
+    try:
+        canonical(value)
+    except InvalidValue as error:
+        place = f"{what}{error.path.removeprefix('$')}"
+        raise Invalid(f"{place}: {error.reason}", findings=[f"{place}: {error.reason}"]) from error
 
 
 def input_messages(prompt: Prompt) -> Sequence[Message]:
