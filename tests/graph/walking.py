@@ -72,6 +72,7 @@ class ManualClock:
         self.time = max(self.time, due)
         if not waiter.done():
             waiter.set_result(None)
+        asyncio.get_running_loop().call_soon(self._tick, 0)
 
 
 def through_json(saved):

@@ -127,7 +127,7 @@ class Frame:
         if isinstance(branch.inner, Child):
             return self._embedded_frame(branch.inner, branch, self.program.sites[branch.at]).has_work()
         if isinstance(branch.inner, Fan):
-            return pool.has_work(branch.inner, self._key(branch), self.control.answers)
+            return pool.has_work(self, branch.inner, self.program.sites[branch.at], self._key(branch))
         return True
 
     def has_work(self) -> bool:

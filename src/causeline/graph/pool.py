@@ -234,8 +234,9 @@ async def scatter(host: Host, branch: Branch, site: Site, slot: Slot, key: str) 
     return Left(port, NOTHING if fan.failure is None or port in _QUIET else {ERROR: fan.failure[1]})
 
 
-def has_work(fan: Fan, key: str, answers: Mapping[str, Any]) -> bool:
+def has_work(host: Host, fan: Fan, site: Site, key: str) -> bool:
     """False if every unfinished item waits for an answer that was not given."""
     if fan.total is None or fan.total - sum(fan.tally.values()) > len(fan.parked) + len(fan.children):
         return True
-    return any(given.startswith(f"{key}/") for given in answers)
+    return any(f"{key}/{index}" in host.control.answers for index in fan.parked) or any(
+        host.item_frame(child, site, key, index, None).has_work() for index, child in fan.children.items())
