@@ -145,6 +145,10 @@ async def timed(call: Callable, times: int = 50) -> float:
     return statistics.median(spent)
 
 
+def bytes_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.glob("store.db*"))
+
+
 def line(what: str, seconds: float, bare: float) -> None:
     print(f"{what:<46}{seconds * 1e6:>10.0f} us   {seconds / bare:6.2f} x a bare commit")
 
@@ -163,9 +167,8 @@ async def measure(url: str, folder: Path, rounds: int, sessions: int) -> None:
     line("last events of the run", await timed(lambda: store.events(OWNER, run.run, run.next_event - 6)), bare)
     line("row of the run", await timed(lambda: store.rows(Run, owner=OWNER, id=run.run)), bare)
     await store.close()
-    files = list(folder.glob("store.db*"))
-    if files:
-        print(f"{'bytes of the file per round':<46}{sum(path.stat().st_size for path in files) / (rounds + 20):>10.0f}")
+    if (size := bytes_of(folder)) > 0:
+        print(f"{'bytes of the file per round':<46}{size / (rounds + 20):>10.0f}")
     await store.open()
     best = max([await many_sessions(store, f"many{turn}", sessions, max(2, rounds // 20)) for turn in range(3)])
     print(f"{f'rounds/s, {sessions} sessions at once, best of 3':<46}{best:>10.0f}")

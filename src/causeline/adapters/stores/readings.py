@@ -99,7 +99,7 @@ def rows(
         text += " AND s.owner = $1"
     if status:
         if kind is Run and ACTIVE.issuperset(status):
-            text += " AND r.status IN ('queued', 'running')"  # lets the index of active runs be used
+            query = "rows_run_active"
         numbers = [f"${len(given) + place}" for place in range(1, len(status) + 1)]
         given.extend(encoding.STATE_CODES.get(word, -1) if kind is CallRow else word for word in status)
         text += f" AND {columns['status']} IN ({', '.join(numbers)})"

@@ -10,7 +10,7 @@ WHERE r.owner = $1 AND r.id = $2
 SELECT r.no, r.owner, r.id, s.id, r.status, r.holder, r.beat, r.epoch, r.cancel_requested, r.base, r.head, r.started_at, r.finished_at,
        r.stop_reason, r.answer, r.error, r.usage, r.pending, b.body
 FROM run r JOIN session s ON s.no = r.session JOIN run_body b ON b.run = r.no
-WHERE r.status IN ('queued', 'running') AND r.status = 'running' AND r.holder = $1
+WHERE r.status = 'running' AND r.holder = $1
 ORDER BY r.no
 
 -- Starting. The session's row is written first, so that starts in one session follow each other.
@@ -65,7 +65,7 @@ RETURNING no, session, started_at
 UPDATE run SET started_at = $2, base = COALESCE($3, (SELECT head FROM session WHERE session.no = run.session)) WHERE no = $1 RETURNING base
 
 -- name: runs_renew
-UPDATE run SET beat = beat + 1 WHERE status IN ('queued', 'running') AND status = 'running' AND holder = $1
+UPDATE run SET beat = beat + 1 WHERE status = 'running' AND holder = $1
 
 -- Commits.
 
@@ -206,6 +206,11 @@ SELECT s.id, s.owner, s.head, s.created_at, s.updated_at FROM session s WHERE 1 
 SELECT r.no, r.owner, r.id, s.id, r.status, r.holder, r.beat, r.epoch, r.cancel_requested, r.base, r.head, r.started_at, r.finished_at,
        r.stop_reason, r.answer, r.error, r.usage, r.pending, b.body
 FROM run r JOIN session s ON s.no = r.session JOIN run_body b ON b.run = r.no WHERE 1 = 1
+
+-- name: rows_run_active
+SELECT r.no, r.owner, r.id, s.id, r.status, r.holder, r.beat, r.epoch, r.cancel_requested, r.base, r.head, r.started_at, r.finished_at,
+       r.stop_reason, r.answer, r.error, r.usage, r.pending, b.body
+FROM run r JOIN session s ON s.no = r.session JOIN run_body b ON b.run = r.no WHERE r.status IN ('queued', 'running')
 
 -- name: rows_checkpoint
 SELECT s.id, r.id, c.step, p.id, c.id, c.appended, c.frontier, c.created_at, c.body

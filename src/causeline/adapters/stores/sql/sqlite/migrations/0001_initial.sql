@@ -39,6 +39,8 @@ CREATE INDEX run_of_session ON run (session);
 
 CREATE INDEX run_active ON run (session) WHERE status IN ('queued', 'running');
 
+CREATE INDEX run_held ON run (holder) WHERE status = 'running';
+
 CREATE UNIQUE INDEX run_running ON run (session) WHERE status = 'running';
 
 -- What a run was started with. Apart from `run`, so that a step does not write it again.
