@@ -18,6 +18,7 @@ from causeline.graph.document import Embedded, Gather, Scatter, Terminal
 from causeline.graph.embed import leave, open_child, outputs, resolve, seeds
 from causeline.graph.events import Failure, LimitReached, Path, Progress, Status, Step
 from causeline.graph.gather import ERROR, GATHERED, port_of, total_of, writes_of
+from causeline.graph.gather import failure_of as gathered_failure
 from causeline.graph.machine import Parked, PhaseReturned, returned, settle, step, verdict
 from causeline.graph.position import Branch, Child, Fan, Pause, Position, key_part, pauses_of
 from causeline.graph.program import Program, Site
@@ -242,6 +243,7 @@ class Frame:
         arrived = branch.arrived or []
         total = total_of(gather, site.strategy, arrived)
         port = port_of(arrived)
+        told = gathered_failure(arrived) if port == ERROR else {}
         if site.node is not None:
             state = MappingProxyType({**self.channels.values, GATHERED: total})
             answer = self.control.answers.get(self._key(branch)) if branch.waits else None
@@ -249,9 +251,9 @@ class Frame:
                                       answer=answer), site)
             if left.port == PARKED or (left.port != "success" and left.port in site.routes):
                 return left
-            return Left(port, left.writes, attempt=left.attempt)
+            return Left(port, {**told, **left.writes}, attempt=left.attempt)
         writes, extended = writes_of(gather, site.strategy, total, self.channels.values)
-        return Left(port, writes, extended=extended)
+        return Left(port, {**told, **writes}, extended=extended)
 
     # -- making it count
 

@@ -175,7 +175,7 @@ STRATEGIES: Mapping[str, Strategy] = {
 }
 
 Arrival = dict[str, Any]
-"""Plain: `{"count", "errors"}` with either `fold` (the total) or `records` ([[port, value], ...] in item order)."""
+"""Plain: `{"count", "errors", "failure"?}` with either `fold` (the total) or `records` ([[port, value], ...] in item order)."""
 
 
 def arrival_of(gather: Gather, strategy: Strategy, records: Iterable[Record]) -> Arrival:
@@ -209,6 +209,12 @@ def port_of(arrived: list[list[Any]]) -> str:
     if not any(arrival["count"] for _slot, arrival in arrived):
         return "empty"
     return ERROR if any(arrival["errors"] for _slot, arrival in arrived) else "success"
+
+
+def failure_of(arrived: list[list[Any]]) -> Mapping[str, Any]:
+    """What a gather that leaves by `error` writes to the channel of that name: why the first item failed, where that is known."""
+    told = next((arrival["failure"] for _slot, arrival in arrived if "failure" in arrival), None)
+    return {} if told is None else {ERROR: told}
 
 
 def writes_of(gather: Gather, strategy: Strategy, total: Any, values: Mapping[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:

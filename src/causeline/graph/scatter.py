@@ -146,9 +146,13 @@ def arrival_of(fan: Fan, feeds: tuple[Feed, ...], gather: int) -> Arrival | None
     """What the scatter leaves at gather number `gather`; None if that does not count it."""
     for number, feed in enumerate(feeds):
         if feed.number == gather:
-            errors = fan.tally.get(ERROR, 0) if feed.gather.include_errors else 0
-            count = sum(fan.tally.values()) - (0 if feed.gather.include_errors else fan.tally.get(ERROR, 0))
+            failed = fan.tally.get(ERROR, 0)
+            counted: Arrival = {"count": sum(fan.tally.values()), "errors": failed}
+            if not feed.gather.include_errors:
+                counted = {"count": counted["count"] - failed, "errors": 0}
+            elif fan.failure is not None:
+                counted["failure"] = fan.failure[1]
             if feed.folds:
-                return {"count": count, "errors": errors, "fold": feed.strategy.start(feed.gather) if fan.kept is None else fan.kept[number]}
-            return {"count": count, "errors": errors, "records": [] if fan.kept is None else fan.kept[number]}
+                return {**counted, "fold": feed.strategy.start(feed.gather) if fan.kept is None else fan.kept[number]}
+            return {**counted, "records": [] if fan.kept is None else fan.kept[number]}
     return None
