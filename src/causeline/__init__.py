@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from causeline import causal, graph, models, testing, tools
+    from causeline import causal, graph, models, nodes, testing, tools
     from causeline.assemble import Agent, load_agent, open  # noqa: A004
     from causeline.errors import CauselineError, Conflict, Corrupt, Exhausted, Invalid, Misuse, Missing, Refused, Unavailable
     from causeline.runtime.handle import RunHandle, RunResult
@@ -27,13 +27,13 @@ _HOME = {
     "Approve": "tools.approval", "Ask": "tools.approval", "Deny": "tools.approval",
     "tool": "tools.function", "Tool": "tools.tool", "ToolContext": "tools.tool", "ToolResult": "tools.tool",
 }
-_PACKAGES = ("causal", "graph", "models", "testing", "tools")
+_PACKAGES = ("causal", "graph", "models", "nodes", "testing", "tools")
 
 __all__ = [  # noqa: RUF022  (grouped by what they are for)
     "Agent", "load_agent", "open", "tool", "Runtime", "RunHandle", "RunResult", "Tool", "ToolContext", "ToolResult",
     "approve", "deny", "edit", "answer", "retry", "record", "fail", "Approve", "Deny", "Ask",
     "CauselineError", "Misuse", "Invalid", "Missing", "Conflict", "Unavailable", "Refused", "Exhausted", "Corrupt",
-    "causal", "graph", "models", "testing", "tools",
+    "causal", "graph", "models", "nodes", "testing", "tools",
 ]
 
 

@@ -52,7 +52,7 @@ def test_a_small_graph_is_the_document_one_would_write() -> None:
             {"@id": f"{IRI}/node/end", "@type": "TerminalNode", "name": "end", "outcome": "completed"},
         ],
     }
-    assert graph.nodes == {"urn:example:node:say": say}
+    assert graph.nodes == (say,)
     single = document.placements[f"{IRI}/node/say%20it"]
     assert isinstance(single, Single)
     assert (single.timeout, single.retry) == (3.0, RetryPolicy(max_attempts=2, base_delay=0.5))
@@ -124,7 +124,7 @@ def test_a_plain_function_becomes_a_node_with_the_ports_that_are_routed() -> Non
         return "left"
 
     graph = Graph(IRI).node("choose", choose, {"left": "end", "right": "end"}).terminal("end")
-    (made,) = graph.nodes.values()
+    (made,) = graph.nodes
     assert isinstance(made, Node)
     assert (made.iri, made.ports, made.fn) == (f"{IRI}/code/choose", ("left", "right"), choose)
     assert check(graph.build(), graph.nodes) == []

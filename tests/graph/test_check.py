@@ -172,7 +172,7 @@ def test_custom_strategies_and_reducers_are_known_when_named() -> None:
 def test_inputs_a_child_needs_must_be_handed_over() -> None:
     child = Graph("urn:example:dag:shipping")
     child.node("pack", declared("pack", "done", input_schema={"required": ["rows", "address"]}), {"done": "end"}).terminal("end")
-    (finding,) = check(load(orders()), [*NODES, *child.nodes.values()], [child.build(), DOCUMENTS[1]])
+    (finding,) = check(load(orders()), [*NODES, *child.nodes], [child.build(), DOCUMENTS[1]])
     assert (finding.code, finding.path) == ("unseeded_input", "nodes[6].stateMapping")
     assert "'address'" in finding.message
     assert "'rows'" not in finding.message

@@ -29,17 +29,22 @@ Child = str | Document | DagReference
 
 
 class Graph:
-    """Every method but `build` returns the graph itself. `nodes` holds the Node objects given, for registration."""
+    """A document in the making. Every method but `build` returns the graph itself."""
 
     def __init__(self, iri: str, *, name: str | None = None, version: str = "1") -> None:
         self.iri = iri
         self.name = name or iri.rpartition("/")[2].rpartition(":")[2] or iri
         self.version = version
-        self.nodes: dict[str, Node] = {}
+        self._nodes: dict[str, Node] = {}
         self._entries: dict[str, str] = {}
         self._placements: list[dict[str, Any]] = []
         self._edges: dict[str, list[tuple[str, str | None]]] = {}
         self._deciding: dict[str, bool] = {}  # placements that may have edges; True where they have to
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The Node objects given, for registration."""
+        return tuple(self._nodes.values())
 
     def place(self, name: str) -> str:
         """The IRI of the placement with this name; an absolute IRI stays as it is."""
@@ -251,7 +256,7 @@ class Graph:
         if isinstance(runs, str):
             return runs
         made = runs if isinstance(runs, Node) else _node_of(f"{self.iri}/code/{percent_encode(name)}", runs, outputs or ("done",))
-        self.nodes[made.iri] = made
+        self._nodes[made.iri] = made
         return made.iri
 
 

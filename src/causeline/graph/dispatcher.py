@@ -67,11 +67,13 @@ class Dispatcher:
         self.register_all([document], nodes, reducers=reducers)
 
     def register_all(self, documents: Iterable[Document], nodes: Iterable[Node] = (), *, reducers: Reducers | None = None) -> None:
-        """Register documents that may refer to each other, all or none; `reducers` hold for each of them."""
+        """Register documents that may refer to each other, all or none; `reducers` hold for each of them, before
+        those that nodes declare."""
         added = list(documents)
         known_nodes = self._with_nodes(nodes)
         known_documents = dict(self._documents)
-        bound = {channel: as_reducer(channel, one) for channel, one in (reducers or {}).items()}
+        declared = {channel: one for node in known_nodes.values() for channel, one in node.reducers.items()}
+        bound = {channel: as_reducer(channel, one) for channel, one in {**declared, **(reducers or {})}.items()}
         for document in added:
             self._may_add(known_documents, document, bound)
             known_documents[document.id] = document

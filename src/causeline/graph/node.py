@@ -98,7 +98,8 @@ class Node:
 
     `timeout` is in seconds; `input_schema` is a JSON Schema of what it reads; `roles` say what the node does for
     readers of a trace (such as `thought`, `action`, `observation`, `final`); `writes` names the channels it may write,
-    which lets `check` warn of branches that overwrite each other.
+    which lets `check` warn of branches that overwrite each other; `reducers` says how channels combine that it writes, where the
+    registration does not say otherwise.
     """
 
     iri: str
@@ -109,6 +110,7 @@ class Node:
     input_schema: Mapping[str, Any] | None = None
     roles: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    reducers: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
 
     def __call__(self, ctx: Context) -> "Outcome | str | Awaitable[Outcome | str]":
         return self.fn(ctx)
@@ -122,6 +124,7 @@ def node(
     timeout: float | None = None,
     roles: tuple[str, ...] = (),
     writes: tuple[str, ...] = (),
+    reducers: Mapping[str, str] | None = None,
 ) -> Callable[[NodeFunction], Node]:
     """Make a function `def f(ctx) -> Outcome` (sync or async; a plain str means `Outcome(str)`) a Node under `iri`.
     The Node can still be called like the function. Raises Misuse for an IRI or ports that could never be registered."""
@@ -136,7 +139,7 @@ def node(
 
     def wrap(fn: NodeFunction) -> Node:
         target = fn if inspect.isroutine(fn) else getattr(fn, "__call__", fn)  # noqa: B004  (an object with an async __call__)
-        return Node(iri, tuple(ports), fn, inspect.iscoroutinefunction(target), timeout, input_schema, roles, writes)
+        return Node(iri, tuple(ports), fn, inspect.iscoroutinefunction(target), timeout, input_schema, roles, writes, dict(reducers or {}))
 
     return wrap
 
