@@ -88,6 +88,8 @@ def test_other_formatting_and_repeated_keys_are_told_apart():
     assert "canonical" in refused(json.dumps(opened(), indent=1).encode()).reason
     with pytest.raises(VerifyError, match="canonical"):
         verify(json.dumps(opened()).encode())
+    place = DATA.index(b'"owner"')
+    assert refused(DATA[:place] + b" " + DATA[place:]).reason.endswith(f"from byte {place} on")
     twice = DATA.replace(b'"owner":"default"', b'"owner":"default","owner":"default"')
     assert "'owner' is repeated" in refused(twice).reason
     inner = DATA.replace(b'"kind":"system"', b'"kind":"goal","kind":"system"')

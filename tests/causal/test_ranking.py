@@ -63,10 +63,11 @@ def test_words_of_any_script_are_found(fact, question):
 def test_scores_of_nodes_the_question_does_not_touch_follow_kind_and_age():
     state = log(turn("hello", "hi", [("read_file", {"path": "a"}, "x")]))
     state.append("verification", {"method": "m"}, created_at=NOW)
+    state.append("resource", {"path": "a"}, created_at=NOW, resource_key="resource:file:a")
     remember(state, "k", "v")
     catalog = catalog_of(state)
     total = len(state)
-    wanted = {"goal": 0.3, "tool_result": 0.25, "verification": 0.25, "semantic": 0.15, "answer": 0.0}
+    wanted = {"goal": 0.3, "tool_result": 0.25, "verification": 0.25, "resource": 0.25, "semantic": 0.15, "answer": 0.0}
     for place, node in enumerate(state.nodes):
         if node.kind in wanted:
             plain = wanted[node.kind] + 0.2 * (place + 1) / total
