@@ -1,5 +1,7 @@
 """A tool never runs on arguments that did not parse or do not fit."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +27,26 @@ def _forget():
 
 
 @pytest.mark.parametrize(
-    "raw", ['{"{"a":1', "garbage", "[1, 2]", '"text"', "{", '{"path": ', "null", "3", '{"other": 1', "{}}", "\ud800", "{" * 3000]
+    "raw",
+    [
+        '{"{"a":1',
+        "garbage",
+        "[1, 2]",
+        '"text"',
+        "{",
+        '{"path": ',
+        "null",
+        "3",
+        '{"other": 1',
+        "{}}",
+        "{path: a, {path: a, ",
+        '{"path": "a"} then more',
+        '{"path": "a"}{"path": "a"}',
+        '{"path": "C:\\dir",}',
+        "{'count': 1 2}",
+        "\ud800",
+        "{" * 3000,
+    ],
 )
 async def test_text_that_is_no_object_of_the_tools_own_words_runs_nothing(raw):
     executed = await execute(write, raw, CONTEXT)
@@ -46,6 +67,14 @@ async def test_text_that_is_no_object_of_the_tools_own_words_runs_nothing(raw):
         (' {"path": "a"} ', {"path": "a"}),
         ('"{\\"path\\": \\"a\\"}"', {"path": "a"}),
         ("", {}),
+        ("{'path': None, }", None),
+        ('{"path": "a" "count": 3}', {"path": "a", "count": 3}),
+        ('{"path": "line one\\nline \\u00e9", }', {"path": "line one\nline \u00e9"}),
+        ('{"path": "line one\nline two"', {"path": "line one\nline two"}),
+        ('{"path": "it\'s", }', {"path": "it's"}),
+        ('{"path": "", }', {"path": ""}),
+        ('{"path": "ends with a line\\n", }', None),
+        ('{"path": "say \\"hi\\"" ', {"path": 'say "hi"'}),
     ],
 )
 def test_syntax_is_repaired_and_the_schema_decides(raw, arguments):
@@ -116,6 +145,41 @@ def test_a_long_value_is_not_echoed_whole():
     assert len(prepared.findings[0]) < 350
 
 
+@st.composite
+def broken_texts(draw):
+    """An object, and what a careless model may write for it."""
+    meant = draw(st.fixed_dictionaries({}, optional={"path": st.text(), "content": st.text("ab \n\"\\'{}[],:"), "count": st.integers()}))
+
+    styles = set()
+
+    def member(key, value):
+        text = json.dumps(value, ensure_ascii=draw(st.booleans()))
+        if isinstance(value, str):
+            inner = text[1:-1]
+            style = draw(st.sampled_from(["proper", "single quotes", "real line breaks", "not escaped"]))
+            styles.add(style)
+            if style == "single quotes":
+                text = "'" + inner.replace('\\"', '"').replace("'", "\\'") + "'"
+            elif style == "real line breaks" and "\\\\" not in inner:
+                text = text.replace("\\n", "\n")
+            elif style == "not escaped":
+                text = text.replace('\\"', '"')
+        return draw(st.sampled_from([f'"{key}"', f"'{key}'", key])) + draw(st.sampled_from([": ", ":", " = "])) + text
+
+    text = draw(st.sampled_from([", ", " ", ",,"])).join(member(key, value) for key, value in meant.items())
+    text = draw(st.sampled_from(["{", ""])) + text + draw(st.sampled_from(["}", "", ", }", "}}", "]"]))
+    text = draw(st.sampled_from(["{}", "```json\n{}\n```", "Here: {}", "{} // done"])).replace("{}", text)
+    end = None if "not escaped" in styles else draw(st.sampled_from([None, -1, -2, len(text) // 2]))  # the two together are anybody's guess
+    return meant, text[:end]
+
+
+@given(broken_texts())
+def test_what_is_made_of_broken_text_is_what_was_meant_or_nothing(case):
+    meant, text = case
+    made = prepare(write, text).arguments
+    assert made is None or made.items() <= meant.items()  # a text that ends between two fields looks whole
+
+
 @given(st.text())
 def test_no_text_makes_prepare_raise(raw):
     prepared = prepare(write, raw)
@@ -128,8 +192,6 @@ def test_no_text_makes_prepare_raise(raw):
     )
 )
 def test_prepare_is_the_same_for_an_object_and_its_text(value):
-    import json
-
     @tool(parameters={"type": "object"})
     async def anything(**rest): ...
 

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import sys
 import time
+from decimal import Decimal
+from pathlib import PurePosixPath
 
 import pytest
 
@@ -44,11 +46,15 @@ async def test_the_echo_of_an_unknown_tool_is_bounded():
         (SystemExit(3), "Error calling fail: SystemExit: 3"),
         (StopIteration("x"), "Error calling fail: RuntimeError: coroutine raised StopIteration"),
         (asyncio.CancelledError(), "Error calling fail: the tool cancelled itself"),
+        (KeyboardInterrupt(), None),
         (ValueError("\ud800"), "Error calling fail: ValueError: \\ud800"),
     ],
 )
 @pytest.mark.parametrize("threaded", [False, True])
 async def test_whatever_a_tool_raises_becomes_a_result_that_names_it(error, text, threaded):
+    if isinstance(error, KeyboardInterrupt) and not threaded:
+        return  # Ctrl-C while the loop runs a tool: the process is to end
+
     def fail():
         raise error
 
@@ -58,7 +64,7 @@ async def test_whatever_a_tool_raises_becomes_a_result_that_names_it(error, text
     executed = await execute(tool(fail if threaded else fail_async, name="fail"), {}, CONTEXT)
     assert not executed.ok
     assert executed.error is not None
-    if threaded and isinstance(error, asyncio.CancelledError | StopIteration):
+    if threaded and isinstance(error, asyncio.CancelledError | StopIteration | KeyboardInterrupt):
         assert executed.text.startswith("Error calling fail: RuntimeError: ")
     else:
         assert executed.text == text
@@ -231,6 +237,34 @@ async def test_a_result_without_json_form_says_that_the_tool_ran():
 
     executed = await execute(odd, {}, CONTEXT)
     assert executed.text.startswith("odd ran, but what it returned cannot be used: $.a[0]: a value of type object has no JSON form")
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        ToolResult(resources=["a.txt"]),
+        ToolResult(resources=[Resource("a", "write", bytes=Decimal(3))]),
+        ToolResult(verification={"ok": True}),
+        ToolResult(context_patch=[1]),
+        (number for number in ()),
+    ],
+)
+async def test_a_report_that_cannot_enter_the_log_is_a_result_that_says_so(returned):
+    @tool(retries=3)
+    async def odd():
+        return returned
+
+    executed = await execute(odd, {}, CONTEXT, sleep=no_wait)
+    assert (executed.ok, executed.attempts, executed.reported()) == (False, 1, None)
+    assert executed.text.startswith("odd ran, but what it returned cannot be used: ")
+
+
+async def test_a_path_may_be_a_path_object():
+    @tool
+    async def write():
+        return ToolResult(resources=[Resource(PurePosixPath("a/b"), "write")])
+
+    assert (await execute(write, {}, CONTEXT)).resources[0].key == "resource:file:a/b"
 
 
 async def test_a_result_shares_nothing_with_what_the_tool_keeps():

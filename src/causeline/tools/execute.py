@@ -10,16 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from causeline.causal import Append
+from causeline.causal import Append, canonical
 from causeline.errors import CauselineError, Refused
 from causeline.models.messages import Json
 from causeline.tools.arguments import Prepared, prepare
 from causeline.tools.calls import Call
-from causeline.tools.plain import NotPlain, plain, result_text, visible_text
+from causeline.tools.plain import plain, result_text, visible_text
 from causeline.tools.retry import Sleep, with_retries
 from causeline.tools.schema import shortened
 from causeline.tools.timeout import bounded
-from causeline.tools.tool import Resource, Tool, ToolContext, ToolError, ToolResult
+from causeline.tools.tool import InvalidTool, Resource, Tool, ToolContext, ToolError, ToolResult
 from causeline.tools.trim import bound
 
 MAX_ERROR = 2_000
@@ -84,7 +84,10 @@ async def execute(
     """
     if tool is None:
         return unknown_tool(name, known)
-    prepared = prepare(tool, arguments)
+    try:
+        prepared = prepare(tool, arguments)
+    except InvalidTool as error:
+        return Executed(ok=False, result=error_text(tool.name, error), error=error)
     if prepared.arguments is None:
         return Executed(ok=False, result=_refusal(tool, prepared), raw=prepared.raw)
     given = prepared.arguments
@@ -100,11 +103,11 @@ async def execute(
         return await bounded(_contained(tool, given, own), timeout)
 
     try:
-        executed = _executed(await with_retries(attempt, retries, sleep=sleep))
-    except NotPlain as error:
-        executed = Executed(ok=False, result=f"{tool.name} ran, but what it returned cannot be used: {error}", error=error)
+        value = await with_retries(attempt, retries, sleep=sleep)
     except Exception as error:  # noqa: BLE001 - whatever a tool raises is a result for the model
         executed = Executed(ok=False, result=error_text(tool.name, error), error=error)
+    else:
+        executed = _executed(tool.name, value)
     return replace(executed, arguments=given, raw=prepared.raw, attempts=made)
 
 
@@ -149,16 +152,23 @@ async def _contained(tool: Tool, arguments: Json, context: ToolContext) -> Any:
         raise Crashed(f"{type(error).__name__}: {error}") from error
 
 
-def _executed(value: Any) -> Executed:
-    if not isinstance(value, ToolResult):
-        return Executed(ok=True, result=_kept(value))
-    return Executed(
-        ok=value.ok,
-        result=_kept(value.value),
-        context_patch=_plain_object(value.context_patch),
-        resources=tuple(replace(each, value=plain(each.value)) for each in value.resources),
-        verification=_plain_object(value.verification),
-    )
+def _executed(name: str, value: Any) -> Executed:
+    try:
+        return _taken(value) if isinstance(value, ToolResult) else Executed(ok=True, result=_kept(value))
+    except Exception as error:  # noqa: BLE001 - turning a value into JSON may run code of its class
+        said = shortened(visible_text(str(error)), MAX_ERROR)
+        return Executed(ok=False, result=f"{name} ran, but what it returned cannot be used: {said}", error=error)
+
+
+def _taken(value: ToolResult) -> Executed:
+    resources = tuple(replace(each, path=visible_text(str(each.path)), value=plain(each.value)) for each in value.resources)
+    for each in resources:
+        canonical(each.to_payload())
+    verification = _plain_object(value.verification)
+    if verification is not None and not isinstance(verification.get("method"), str):
+        raise InvalidTool("a verification needs a method, such as {'method': 'tool_declared'}")
+    patch = _plain_object(value.context_patch)
+    return Executed(ok=bool(value.ok), result=_kept(value.value), context_patch=patch, resources=resources, verification=verification)
 
 
 def _kept(value: Any) -> Any:

@@ -18,7 +18,7 @@ from causeline.causal import InvalidValue, canonical
 from causeline.errors import Invalid
 
 DEPTH = 100
-"""Containers inside containers; the log wraps a result in a few more."""
+"""Containers inside containers; the log wraps arguments and results in a few more."""
 
 
 class NotPlain(Invalid):

@@ -87,7 +87,9 @@ class Threads:
             raise
         if error is None:
             return value
-        raise RuntimeError("the function raised CancelledError") if isinstance(error, asyncio.CancelledError) else error
+        if isinstance(error, asyncio.CancelledError | KeyboardInterrupt):  # its own doing: neither reaches a thread from outside
+            raise RuntimeError(f"the function raised {type(error).__name__}")
+        raise error
 
     def _fill(self) -> None:
         """Start a worker if one is wanted and allowed. Holds the lock."""
