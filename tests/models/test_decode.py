@@ -80,7 +80,8 @@ def test_anything_less_than_a_whole_call_in_scope_is_text(text):
 
 
 def test_several_envelopes_with_prose_and_fences_are_all_taken_in_order():
-    text = 'First:\n```json\n{"name": "lookup", "arguments": {"q": "a"}}\n```\n\n```json\n{"tool": "add", "args": {"n": 1}}\n```\nThen I answer.'
+    fenced = '```json\n{"name": "lookup", "arguments": {"q": "a"}}\n```\n\n```json\n{"tool": "add", "args": {"n": 1}}\n```'
+    text = f"First:\n{fenced}\nThen I answer."
     assert decode_calls(text, TOOLS) == Decoded("First:\n\nThen I answer.", (call(q="a"), call("add", n=1)))
 
 
@@ -121,7 +122,9 @@ def test_notes_beside_a_call_or_an_answer_become_calls_of_remember():
     assert decode_calls("FINAL " + json.dumps({"answer": "yes", "state": state}), TOOLS[:2]) == Decoded("yes")
 
 
-@pytest.mark.parametrize("text", ['TOOL_CALL {"name": "lookup"', 'TOOL_CALL {"name": "unknown", "args": {}}', "<tool_call>lookup</tool_call>"])
+@pytest.mark.parametrize(
+    "text", ['TOOL_CALL {"name": "lookup"', 'TOOL_CALL {"name": "unknown", "args": {}}', "<tool_call>lookup</tool_call>"]
+)
 def test_a_marked_call_that_is_none_comes_back_with_the_problem(text):
     decoded = decode_calls(text, TOOLS)
     assert (decoded.text, decoded.calls) == (text, ())
@@ -137,7 +140,22 @@ def test_no_text_raises_or_invents_a_call(text):
 
 @pytest.mark.parametrize(
     "unit",
-    ["{", "[", '{"a":', '{"', '{"\\"', "<function=lookup>", "[NaN", "TOOL_CALL ", '{"a":[1,2],', "```", '[{"', "<parameter=", '{"a":1} ', "{}[]"],
+    [
+        "{",
+        "[",
+        '{"a":',
+        '{"',
+        '{"\\"',
+        "<function=lookup>",
+        "[NaN",
+        "TOOL_CALL ",
+        '{"a":[1,2],',
+        "```",
+        '[{"',
+        "<parameter=",
+        '{"a":1} ',
+        "{}[]",
+    ],
 )
 def test_time_is_linear_in_a_hostile_text(unit):
     def took(size: int) -> float:

@@ -33,7 +33,9 @@ def test_a_status_is_told_by_who_must_act(status, message, detail, code, kind, r
 
 
 def test_the_wait_the_provider_asks_for_is_kept():
-    assert failure(429, "slow down", retry_after=7.0).retry_after == 7.0
+    error = failure(429, "slow down", retry_after=7.0)
+    assert isinstance(error, Unavailable)
+    assert error.retry_after == 7.0
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,9 @@ def test_every_key_is_always_written():
 
 def test_raw_arguments_stay_raw():
     call = {"id": "c", "name": "lookup", "arguments": '{"a": 1'}
-    assert Message.from_json({"role": "assistant", "content": None, "tool_calls": [call]}).tool_calls == (ToolCall("c", "lookup", '{"a": 1'),)
+    assert Message.from_json({"role": "assistant", "content": None, "tool_calls": [call]}).tool_calls == (
+        ToolCall("c", "lookup", '{"a": 1'),
+    )
 
 
 def test_text_of_parts_leaves_images_out():

@@ -1,3 +1,4 @@
+import asyncio
 from contextlib import aclosing
 
 import pytest
@@ -51,8 +52,6 @@ async def test_the_last_error_lists_every_try():
     ],
 )
 def test_what_cannot_help_is_not_tried(item, error):
-    import asyncio
-
     model, clock = retried(item)
     with pytest.raises(error):
         asyncio.run(collect(model.stream(ASKED)))
@@ -100,8 +99,10 @@ async def test_leaving_while_waiting_makes_no_further_try():
     assert (inner.tries, clock.slept) == (1, [])
 
 
-async def test_it_goes_by_the_name_and_mode_of_its_model():
-    inner = ScriptedModel([], name="inner")
-    inner.prefers = "schema"
-    model = RetryModel(inner, POLICY, clock=StillClock())
+class Small(ScriptedModel):
+    prefers = "schema"
+
+
+def test_it_goes_by_the_name_and_mode_of_its_model():
+    model = RetryModel(Small([], name="inner"), POLICY, clock=StillClock())
     assert (model.name, model.prefers) == ("inner", "schema")

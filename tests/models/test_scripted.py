@@ -30,7 +30,13 @@ async def test_the_item_is_chosen_by_the_round_and_by_nothing_else():
 
 
 async def test_without_a_round_the_replies_after_the_last_user_message_are_counted():
-    history = [USER, Message("assistant", "x"), USER, Message("assistant", "", (ToolCall("c", "lookup", {}),)), Message("tool", "r", (), "c")]
+    history = [
+        USER,
+        Message("assistant", "x"),
+        USER,
+        Message("assistant", "", (ToolCall("c", "lookup", {}),)),
+        Message("tool", "r", (), "c"),
+    ]
     model = ScriptedModel([{"text": "first"}, {"text": "second"}])
     assert (await collect(model.stream(Request(history)))).text == "second"
     assert (await collect(model.stream(Request([*history, USER])))).text == "first"
@@ -69,11 +75,10 @@ async def test_a_status_fails_like_a_server_for_so_many_tries():
 
 
 async def test_a_cut_breaks_off_after_so_many_deltas():
-    seen = []
+    stream = ScriptedModel([{"text": "a b c", "cut_after": 2}]).stream(Request([USER]))
+    assert [await anext(stream), await anext(stream)] == [Served("scripted"), TextDelta("a ")]
     with pytest.raises(StreamCut):
-        async for delta in ScriptedModel([{"text": "a b c", "cut_after": 2}]).stream(Request([USER])):
-            seen.append(delta)
-    assert seen == [Served("scripted"), TextDelta("a ")]
+        await anext(stream)
 
 
 async def test_a_delayed_item_can_be_cancelled():
@@ -127,8 +132,9 @@ def test_an_unknown_name_is_refused(spec):
 
 
 def test_every_fault_of_a_script_is_named_at_once():
+    script: list = [{"txt": "x"}, 5, {"delay": "long"}, {"calls": [{"name": "a"}]}, {"usage": {"tokens": 1}}, {"raw_sse": []}]
     with pytest.raises(InvalidScript) as caught:
-        ScriptedModel([{"txt": "x"}, 5, {"delay": "long"}, {"calls": [{"name": "a"}]}, {"usage": {"tokens": 1}}, {"raw_sse": []}])
+        ScriptedModel(script)
     assert [finding.partition(":")[0] for finding in caught.value.findings] == [
         "items[0].txt", "items[1]", "items[2].delay", "items[3].calls[0]", "items[4].usage.tokens", "items[5].raw_sse",
     ]  # fmt: skip

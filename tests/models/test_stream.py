@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from causeline.models.messages import ToolCall
-from causeline.models.model import Attempt, CallDelta, Finish, ReasoningDelta, Reply, Retracted, Served, TextDelta, Usage
+from causeline.models.model import Attempt, CallDelta, Delta, Finish, ReasoningDelta, Reply, Retracted, Served, TextDelta, Usage
 from causeline.models.stream import Fold, collect, fold, parse_arguments, read_json
 
 plain = st.text(st.characters(exclude_categories=["Cs"]))
@@ -21,7 +21,7 @@ def cut(data: st.DataObject, text: str) -> list[str]:
 
 @given(st.data(), plain, st.lists(st.tuples(st.sampled_from(["", "a", "b"]), arguments), max_size=3))
 def test_where_a_reply_was_cut_and_how_it_was_interleaved_changes_nothing(data, text, calls):
-    streams = [[TextDelta(piece) for piece in cut(data, text)]]
+    streams: list[list[Delta]] = [[TextDelta(piece) for piece in cut(data, text)]]
     for index, (call_id, value) in enumerate(calls):
         pieces = [CallDelta(index, "", "", piece) for piece in cut(data, json.dumps(value))]
         streams.append([CallDelta(index, call_id, f"tool_{index}"), *pieces])
@@ -36,17 +36,23 @@ def test_where_a_reply_was_cut_and_how_it_was_interleaved_changes_nothing(data, 
 
 
 def test_interleaved_calls_without_ids_are_told_apart_by_index():
-    reply = fold([CallDelta(0, "", "a", '{"x"'), CallDelta(1, "", "b", '{"y"'), CallDelta(0, arguments=": 1}"), CallDelta(1, arguments=": 2}")])
+    reply = fold(
+        [CallDelta(0, "", "a", '{"x"'), CallDelta(1, "", "b", '{"y"'), CallDelta(0, arguments=": 1}"), CallDelta(1, arguments=": 2}")]
+    )
     assert reply.calls == (ToolCall("", "a", {"x": 1}), ToolCall("", "b", {"y": 2}))
 
 
 def test_calls_one_after_another_at_one_index_are_told_apart_by_id():
-    reply = fold([CallDelta(0, "c1", "a", '{"x":'), CallDelta(0, "", "", "1}"), CallDelta(0, "c2", "a", '{"x":'), CallDelta(0, "", "", "2}")])
+    reply = fold(
+        [CallDelta(0, "c1", "a", '{"x":'), CallDelta(0, "", "", "1}"), CallDelta(0, "c2", "a", '{"x":'), CallDelta(0, "", "", "2}")]
+    )
     assert reply.calls == (ToolCall("c1", "a", {"x": 1}), ToolCall("c2", "a", {"x": 2}))
 
 
 def test_calls_at_one_index_whose_chunks_carry_their_ids_may_be_interleaved():
-    reply = fold([CallDelta(0, "c1", "a", '{"x":'), CallDelta(0, "c2", "a", '{"x":'), CallDelta(0, "c1", "", "1}"), CallDelta(0, "c2", "", "2}")])
+    reply = fold(
+        [CallDelta(0, "c1", "a", '{"x":'), CallDelta(0, "c2", "a", '{"x":'), CallDelta(0, "c1", "", "1}"), CallDelta(0, "c2", "", "2}")]
+    )
     assert [call.arguments for call in reply.calls] == [{"x": 1}, {"x": 2}]
 
 
@@ -80,18 +86,34 @@ def test_a_call_with_neither_name_nor_arguments_is_none():
 
 @pytest.mark.parametrize(
     "text",
-    ['{"a": 1', "[1]", "null", '"x"', "{} {}", '{"a": NaN}', '{"a": 1e999}', '{"a": -Infinity}', "{'a': 1}", '{"a": "\\ud83d"}', "{" * 100_000],
+    [
+        '{"a": 1',
+        "[1]",
+        "null",
+        '"x"',
+        "{} {}",
+        '{"a": NaN}',
+        '{"a": 1e999}',
+        '{"a": -Infinity}',
+        "{'a': 1}",
+        '{"a": "\\ud83d"}',
+        "{" * 100_000,
+    ],
 )
 def test_arguments_that_are_not_one_strict_object_stay_text(text):
     assert parse_arguments(text) == text
 
 
 def test_integers_of_any_size_and_paired_surrogates_are_kept():
-    assert parse_arguments('{"n": 123456789012345678901234567890, "t": "\\ud83d\\ude00"}') == {"n": 123456789012345678901234567890, "t": "😀"}
+    assert parse_arguments('{"n": 123456789012345678901234567890, "t": "\\ud83d\\ude00"}') == {
+        "n": 123456789012345678901234567890,
+        "t": "😀",
+    }
 
 
 def test_a_number_too_long_to_read_is_an_error_and_no_crash():
-    assert parse_arguments('{"n": ' + "9" * 5_000 + "}").startswith('{"n"')
+    huge = '{"n": ' + "9" * 5_000 + "}"
+    assert parse_arguments(huge) == huge
     with pytest.raises(ValueError, match="deeply"):
         read_json("[" * 100_000)
 
@@ -102,7 +124,9 @@ def test_no_argument_text_is_no_arguments_unless_the_reply_was_cut():
     assert [call.arguments for call in fold([*deltas, Finish("length")]).calls] == [{}, ""]
 
 
-@pytest.mark.parametrize("reason, finish", [("function_call", "tool_calls"), ("max_tokens", "length"), ("end_turn", "stop"), ("other", "other")])
+@pytest.mark.parametrize(
+    "reason, finish", [("function_call", "tool_calls"), ("max_tokens", "length"), ("end_turn", "stop"), ("other", "other")]
+)
 def test_finish_reasons_have_one_word_each(reason, finish):
     assert fold([TextDelta("x"), Finish(reason)]).finish == finish
 

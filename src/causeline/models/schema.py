@@ -6,6 +6,7 @@ for each tool, its name a constant, so that a grammar cannot mix one tool's name
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from causeline.models.decode import Decoded
@@ -16,6 +17,7 @@ ANSWER: Json = {"type": "string", "minLength": 1}
 _WORDS = ("Berlin", "apple", "green", "Lisbon", "river", "Madrid", "garden", "Vienna", "window", "Dublin")
 _SAMPLES: Json = {"boolean": True, "null": None}
 _EXAMPLES_MAX = 8
+_ROUNDS_MAX = 4
 
 
 def schema_for(tools: Sequence[ToolSpec], answer: Json | None = None) -> Json:
@@ -67,47 +69,72 @@ def as_text(value: Any) -> str:
 def examples(tools: Sequence[ToolSpec]) -> list[Message]:
     """Turns that show a small model the form of a reply: for each tool a question, the call, its result and the answer.
 
-    Values come from the schema's `examples`, `default`, `const` or `enum`, else they are made up. With few tools there are
-    two rounds, the second beginning in the middle, because a small model prefers the tool it saw last. The answers repeat
-    the result, because that is what it copies.
+    Values come from the schema's `examples`, `default`, `const` or `enum`, else they are made up. Few tools are shown more
+    often, so that the form is learnt, asked for in other words each time, and every other round begins in the middle,
+    because a small model prefers the tool it saw last. An answer repeats the result, because that is what it copies.
     """
     shown = list(tools)[:_EXAMPLES_MAX]
-    middle = len(shown) // 2
-    turns = [turn for tool in shown for turn in _example(tool, 0)]
-    if 2 * len(shown) <= _EXAMPLES_MAX:
-        turns += [turn for tool in shown[middle:] + shown[:middle] for turn in _example(tool, 1)]
+    rounds = min(_ROUNDS_MAX, _EXAMPLES_MAX // max(1, len(shown)))
+    turns: list[Message] = []
+    for number in range(rounds):
+        first = number % 2 * (len(shown) // 2)
+        turns += [turn for tool in shown[first:] + shown[:first] for turn in _example(tool, number)]
     return turns
 
 
 def _example(tool: ToolSpec, number: int) -> list[Message]:
     properties: Json = tool.parameters.get("properties", {})
     seed = sum(map(ord, tool.name)) + 5 * number
-    arguments = {key: _sample(node, seed + place, number) for place, (key, node) in enumerate(properties.items())}
-    values = " and ".join(f"{key} {as_text(value)}" for key, value in arguments.items())
+    sample = _Sample({**tool.parameters.get("definitions", {}), **tool.parameters.get("$defs", {})}, number)
+    arguments = {key: sample.of(node, seed + place) for place, (key, node) in enumerate(properties.items())}
+    named = " and ".join(f"{key} {as_text(value)}" for key, value in arguments.items())
+    values = " and ".join(map(as_text, arguments.values()))
     title = tool.name.replace("_", " ")
+    purpose = tool.description.rstrip(".") or title
+    asked = (f"{purpose}: {named}", f"{title} {named}?", f"What is the {title} of {values}?", f"{purpose} {values}?")[number]
     found = f"{_WORDS[(seed + 3) % len(_WORDS)]} {number + 4}2"
     return [
-        Message("user", f"{tool.description.rstrip('.') or title}: {values}" if number == 0 else f"{title} {values}?"),
+        Message("user", asked),
         Message("assistant", call_text(ToolCall("", tool.name, arguments))),
         Message("user", f"Result: {found}"),
         Message("assistant", answer_text(f"{title.capitalize()}: {found}.")),
     ]
 
 
-def _sample(node: Any, seed: int, number: int) -> Any:
-    schema: Json = cast(Json, node) if isinstance(node, dict) else {}
-    listed: list[Any] = schema.get("examples") or schema.get("enum") or [schema[key] for key in ("const", "default") if key in schema]
-    if listed:
-        return listed[number % len(listed)]
-    kind = schema.get("type")
-    if kind in ("integer", "number"):
-        low = schema.get("minimum", 1)
-        return min(low + seed * 7 % 40, schema.get("maximum", low + 40))
-    if kind == "array":
-        return [_sample(schema.get("items"), seed, number)]
-    if kind == "object":
-        return {key: _sample(child, seed, number) for key, child in schema.get("properties", {}).items()}
-    return _SAMPLES[kind] if kind in _SAMPLES else _WORDS[seed % len(_WORDS)]
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """Makes up values for a schema with these definitions, other ones in each round."""
+
+    definitions: Json
+    round: int
+
+    def of(self, node: Any, seed: int, depth: int = 4) -> Any:
+        schema = self._resolved(cast(Json, node) if isinstance(node, dict) else {})
+        listed: list[Any] = schema.get("examples") or schema.get("enum") or [schema[key] for key in ("const", "default") if key in schema]
+        if listed:
+            return listed[self.round % len(listed)]
+        kinds: Any = schema.get("type")
+        kind = str(cast(list[Any], kinds or [""])[0]) if isinstance(kinds, list) else kinds
+        if kind in ("integer", "number"):
+            low = schema.get("minimum", 1)
+            return min(low + seed * 7 % 40, schema.get("maximum", low + 40))
+        if kind == "array":
+            return [self.of(schema.get("items"), seed, depth - 1)] if depth else []
+        if kind == "object":
+            children: Json = schema.get("properties", {}) if depth else {}
+            return {key: self.of(child, seed, depth - 1) for key, child in children.items()}
+        return _SAMPLES[kind] if kind in _SAMPLES else _WORDS[seed % len(_WORDS)]
+
+    def _resolved(self, schema: Json) -> Json:
+        """The schema behind references and first alternatives."""
+        for _ in range(8):
+            if isinstance(schema.get("$ref"), str):
+                schema = self.definitions.get(schema["$ref"].rpartition("/")[2], {})
+            elif schema.get("anyOf") or schema.get("oneOf"):
+                schema = (schema.get("anyOf") or schema["oneOf"])[0]
+            else:
+                break
+        return schema
 
 
 def _record(properties: Json) -> Json:

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -83,7 +83,9 @@ class OpenAIModel:
         self._url = (base_url or os.environ.get("OPENAI_BASE_URL") or PUBLIC_URL).rstrip("/")
         self._key = "" if client is not None else _key(self._url, api_key_env or "OPENAI_API_KEY")
         self._path = chat_path or "/chat/completions"
-        self._headers = _auth(self._key, auth_header or "Authorization", "Bearer " if auth_prefix is None else auth_prefix)
+        self._headers: dict[str, Any] = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        if client is None:
+            self._headers |= _auth(self._key, auth_header or "Authorization", "Bearer " if auth_prefix is None else auth_prefix)
         self._timeouts = (timeout, connect_timeout)
         self._stream = stream
         self._asks_usage = True
@@ -235,14 +237,11 @@ def _wait(headers: Mapping[str, str]) -> float | None:
 
 
 def _auth(key: str, header: str, prefix: str) -> dict[str, Any]:
-    import openai
+    """The header with the key, in place of the one the SDK would send."""
+    from openai import Omit
 
-    headers: dict[str, Any] = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-    if header.lower() != "authorization" or not key:
-        headers["Authorization"] = cast(Any, openai).Omit()
-    if key:
-        headers[header] = prefix + key
-    return headers
+    without: dict[str, Any] = {"Authorization": Omit()}
+    return {**(without if header.lower() != "authorization" or not key else {}), **({header: prefix + key} if key else {})}
 
 
 def _key(url: str, variable: str) -> str:
