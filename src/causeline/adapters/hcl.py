@@ -23,14 +23,13 @@ def read_hcl(text: str) -> tuple[Json, Mapping[Place, int]]:
     """Data and line numbers of a manifest in HCL. Raises Missing without the package, UnreadableText for what is no manifest."""
     try:
         import hcl2
-        from lark.exceptions import LarkError
     except ImportError as error:
         raise Missing("Reading .hcl needs the package python-hcl2; install causeline[hcl], or write the file as TOML.") from error
     loads: Any = cast(Any, hcl2).loads
     options = hcl2.SerializationOptions(strip_string_quotes=True, preserve_heredocs=False, with_comments=False)
     try:
         parsed: Json = loads(text, serialization_options=options)
-    except LarkError as error:
+    except Exception as error:  # its errors are those of a parser library underneath
         line = getattr(error, "line", None)
         raise UnreadableText(f"not HCL: {str(error).splitlines()[0]}", line if isinstance(line, int) and line > 0 else None) from error
     lines = hcl_lines(text)
