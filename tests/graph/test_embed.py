@@ -327,3 +327,19 @@ async def test_phases_of_a_child_are_not_repeated_after_a_crash():
         again = await d.resume("urn:t:parent", {**through_json(start), "progress": rows[:cut]})
         assert again.state == undisturbed.state
         assert [name for name, _ in seen] == ["pre", "main", "post"][cut:]
+
+
+async def test_an_answer_already_used_before_a_crash_is_accepted_again():
+    ran = []
+
+    def note(ctx):
+        ran.append(ctx.answer)
+        return Outcome.pause("?") if ctx.answer is None else Outcome("done", {"answer": ctx.answer})
+
+    d = dispatcher(parent(state_output={"answer": "answer"}), child(note, lambda ctx: "done"))
+    saved = through_json((await d.execute("urn:t:parent")).saved())
+    journal = Recording()
+    await d.resume("urn:t:parent", saved, answers={"inner/c0": "yes"}, journal=journal)
+    rows = [through_json(item.to_plain()) for item in journal.items]
+    again = await d.resume("urn:t:parent", {**saved, "progress": rows[:1]}, answers={"inner/c0": "yes"})
+    assert (again.status, again.state["answer"], ran) == ("completed", "yes", [None, "yes"])

@@ -8,7 +8,7 @@ from causeline.graph import Dispatcher, Graph, Limits
 
 def dispatcher(*graphs: Graph, limits: Limits | None = None, clock=None, reducers=None, **options) -> Dispatcher:
     made = Dispatcher(limits=limits, clock=clock, **options)
-    nodes = [node for graph in graphs for node in graph.nodes.values()]
+    nodes = [node for graph in graphs for node in graph.nodes]
     made.register_all([graph.build() for graph in graphs], nodes, reducers=reducers)
     return made
 

@@ -145,8 +145,8 @@ class Dispatcher:
                   for channel, value in cast("Mapping[str, Any]", saved["channels"]).items()}
         values.update(state or {})
         child = Child(program.plan, reader.position(program.plan, plain(saved["position"], "position")), Channels(values, program.reducers))
-        fold(self._programs, child, [Progress.from_plain(row) for row in saved.get("progress", ())])
         given = _answers(answers, list(pauses(child.plan, child.position)))
+        fold(self._programs, child, [Progress.from_plain(row) for row in saved.get("progress", ())])
         return self._start(child, _Terms(sources or {}, deadline, limits, journal, services or {}, observers, first_step), given)
 
     def _start(self, child: Child, terms: _Terms, answers: Mapping[str, Any]) -> Execution:

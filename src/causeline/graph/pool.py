@@ -184,7 +184,7 @@ class Scan:
         self.fan.children[unit.index] = child
         rows = self.fan.pending.pop(unit.index, None)
         if rows is not None:
-            fold(self.host.control.programs, child, rows)
+            fold(self.host.control.programs, child, [Progress.from_plain(row) for row in rows])
         return child
 
     async def _finish(self, unit: Unit, done: Done, slot: Slot) -> None:
@@ -235,8 +235,9 @@ async def scatter(host: Host, branch: Branch, site: Site, slot: Slot, key: str) 
 
 
 def has_work(host: Host, fan: Fan, site: Site, key: str) -> bool:
-    """False if every unfinished item waits for an answer that was not given."""
-    if fan.total is None or fan.total - sum(fan.tally.values()) > len(fan.parked) + len(fan.children):
+    """False if items are left and all of them wait for answers that were not given."""
+    known = len(fan.parked) + len(fan.children)
+    if not known or fan.total is None or fan.total - sum(fan.tally.values()) > known:
         return True
     return any(f"{key}/{index}" in host.control.answers for index in fan.parked) or any(
         host.item_frame(child, site, key, index, None).has_work() for index, child in fan.children.items())

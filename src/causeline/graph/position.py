@@ -41,7 +41,7 @@ class Fan:
     flight. `kept` is what finished items left for the gather, in source order as far as the items are finished from the start on
     (a fold or a list of records for each gather, see `scatter`), `ahead` the records of later ones. `first` is the index and port of the first
     item, `failure` the index and failure of the first that failed. `parked` are questions of node bodies, `children`
-    documents of items in flight, `pending` journalled rows for documents not opened again yet. `total` is the number
+    documents of items in flight, `pending` journalled rows (plain) for documents not opened again yet. `total` is the number
     of items (or batches) once the source has ended.
     """
 
@@ -52,7 +52,7 @@ class Fan:
     ahead: dict[int, list[Any]] = field(default_factory=dict[int, list[Any]])
     parked: dict[int, Any] = field(default_factory=dict[int, Any])
     children: dict[int, Child] = field(default_factory=dict[int, Child])
-    pending: dict[int, list[Any]] = field(default_factory=dict[int, list[Any]])
+    pending: dict[int, list[dict[str, Any]]] = field(default_factory=dict[int, list[dict[str, Any]]])
     failure: list[Any] | None = None
     total: int | None = None
 

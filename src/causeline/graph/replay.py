@@ -66,7 +66,11 @@ def _inside(programs: Mapping[str, Program], program: Program, child: Child, bra
         if not isinstance(index, int) or branch.inner.is_done(index):
             return
         if deeper:
-            branch.inner.pending.setdefault(index, []).append(replace(row, path=tuple(deeper)))
+            inside = replace(row, path=tuple(deeper))
+            if index in branch.inner.children:
+                fold(programs, branch.inner.children[index], [inside])
+            else:
+                branch.inner.pending.setdefault(index, []).append(inside.to_plain())
             return
         branch.inner.pending.pop(index, None)
         take(branch.inner, site.feeds, index, row.writes.get("items", (index,)), row.port, row.writes["kept"], row.writes.get("failure"))
