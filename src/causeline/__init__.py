@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from causeline import causal, graph, models, nodes, testing, tools
-    from causeline.assemble import Agent, load_agent, open  # noqa: A004
+    from causeline.assemble import Agent, load_agent, open  # noqa: A004 - the public name of a runtime is causeline.open
     from causeline.errors import CauselineError, Conflict, Corrupt, Exhausted, Invalid, Misuse, Missing, Refused, Unavailable
     from causeline.runtime.handle import RunHandle, RunResult
     from causeline.runtime.interrupts import answer, approve, deny, edit, fail, record, retry

@@ -2,10 +2,9 @@
 
 import argparse
 import sys
-from pathlib import Path
 
 from causeline.testing.killpoints.scenarios import SCENARIOS
-from causeline.testing.killpoints.sweep import sweep
+from causeline.testing.killpoints.sweep import Url, sweep
 
 
 def main() -> int:
@@ -24,7 +23,7 @@ def main() -> int:
     return 0 if clean else 1
 
 
-def _url(store: str):  # noqa: ANN202
+def _url(store: str) -> Url:
     if store == "sqlite":
         return lambda folder: f"sqlite:///{folder}/store.db"
     return lambda folder: store
