@@ -282,7 +282,7 @@ def test_functions_that_cannot_be_described(function, fault):
 
 
 def test_an_annotation_that_does_not_resolve_or_has_no_schema_is_named():
-    def unresolved(a: "Nowhere"): ...  # noqa: F821
+    def unresolved(a: "Nowhere"): ...  # noqa: F821 - does not resolve
 
     def odd(a: threading.Lock): ...  # type: ignore[valid-type]
 
@@ -293,7 +293,7 @@ def test_an_annotation_that_does_not_resolve_or_has_no_schema_is_named():
 
 
 def test_a_return_annotation_that_does_not_resolve_does_no_harm():
-    def fine(a: int) -> "Nowhere": ...  # noqa: F821
+    def fine(a: int) -> "Nowhere": ...  # noqa: F821 - does not resolve
 
     assert tool(fine).parameters["properties"] == {"a": {"type": "integer"}}
 

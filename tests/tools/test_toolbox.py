@@ -82,7 +82,7 @@ def test_a_schema_that_cannot_be_used_is_found_when_the_box_is_made():
     broken = schema_tool("broken", "", {"properties": {"a": {"type": "strin"}}}, run)
     remote = schema_tool("remote", "", {"properties": {"a": {"$ref": "http://127.0.0.1:9/a.json"}}}, run)
 
-    def unresolved(a: "Nowhere"): ...  # noqa: F821
+    def unresolved(a: "Nowhere"): ...  # noqa: F821 - does not resolve
 
     with pytest.raises(InvalidTool) as caught:
         Toolbox([broken, remote, unresolved])

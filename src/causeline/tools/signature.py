@@ -176,7 +176,7 @@ def _model(
 ) -> "tuple[type[BaseModel], tuple[Parameter, ...]]":
     """A pydantic model with one field a parameter. Fields have names of their own, so that any parameter name will do."""
     import pydantic  # noqa: PLC0415 - see the law above
-    from pydantic.fields import FieldInfo  # noqa: PLC0415
+    from pydantic.fields import FieldInfo  # noqa: PLC0415 - as above
 
     parameters: list[Parameter] = []
     fields: dict[str, Any] = {}
@@ -196,7 +196,7 @@ def _model(
 def _field(default: Any) -> Any:
     """A field with this default, shown in the schema where it has a JSON form."""
     from pydantic import Field  # noqa: PLC0415 - see the law above
-    from pydantic_core import PydanticSerializationError, to_jsonable_python  # noqa: PLC0415
+    from pydantic_core import PydanticSerializationError, to_jsonable_python  # noqa: PLC0415 - as above
 
     if default is inspect.Parameter.empty:
         return Field()
@@ -209,7 +209,7 @@ def _field(default: Any) -> Any:
 
 def _json_schema(name: str, model: "type[BaseModel]") -> Json:
     import pydantic  # noqa: PLC0415 - see the law above
-    from pydantic.json_schema import GenerateJsonSchema  # noqa: PLC0415
+    from pydantic.json_schema import GenerateJsonSchema  # noqa: PLC0415 - as above
 
     class Untitled(GenerateJsonSchema):
         """Titles repeat the names of the fields; a model pays for them in tokens."""
