@@ -20,19 +20,19 @@ from tests.causal.values import any_value, floats, in_domain, integers, written_
 
 
 @given(in_domain)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_equals_the_reference_implementation_inside_its_domain(value):
     assert canonical(value) == rfc8785.dumps(value)
 
 
 @given(any_value)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_equals_a_slow_exact_writer_everywhere(value):
     assert canonical(value).decode() == written_slowly(value)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_every_float_alone_and_among_others_is_written_as_the_reference_does(number):
     text = rfc8785.dumps(number).decode()
     assert float_text(number) == text
@@ -40,7 +40,7 @@ def test_every_float_alone_and_among_others_is_written_as_the_reference_does(num
 
 
 @given(any_value)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_reading_back_gives_the_same_bytes_and_exact_integers(value):
     data = canonical(value)
     assert canonical(decode(data)) == data

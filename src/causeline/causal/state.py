@@ -69,7 +69,7 @@ class NodeList(Sequence[CausalNode]):
             return self._nodes == other._nodes
         return self._nodes == other
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment] - what grows must not be a key
 
     def __repr__(self) -> str:
         return f"NodeList({self._nodes!r})"
