@@ -81,6 +81,13 @@ def test_syntax_is_repaired_and_the_schema_decides(raw, arguments):
     assert prepare(write, raw).arguments == arguments
 
 
+def test_the_model_is_told_where_its_text_breaks_off():
+    assert prepare(write, '{"path": "a", "count": 12').findings == (
+        '$: expected one JSON object, got "{\\"path\\": \\"a\\", \\"count\\": 12" (Expecting \',\' delimiter at character 25)',
+    )
+    assert prepare(write, "[1]").findings == ('$: expected one JSON object, got "[1]"',)
+
+
 def test_repaired_arguments_are_validated_again():
     prepared = prepare(write, "{'count': 'three'}")
     assert prepared.arguments is None

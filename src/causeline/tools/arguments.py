@@ -32,7 +32,7 @@ def prepare(tool: Tool, arguments: Json | str) -> Prepared:
         return _checked(tool, parsed, None)
     repaired = mended(parsed, tool.parameters.get("properties", {}))
     if repaired is None:
-        return Prepared(None, parsed, (f"$: expected one JSON object, got {_echo(parsed)}",))
+        return Prepared(None, parsed, (f"$: expected one JSON object, got {_echo(parsed)}{_fault(parsed)}",))
     return _checked(tool, repaired, parsed)
 
 
@@ -43,6 +43,17 @@ def _checked(tool: Tool, arguments: Json, raw: str | None) -> Prepared:
         return Prepared(None, raw, tuple(str(line) for line in error.findings))
     lines = tool.body.findings(arguments)
     return Prepared(None, raw, tuple(lines)) if lines else Prepared(arguments, raw)
+
+
+def _fault(raw: str) -> str:
+    """Where and why a text is no JSON, for the model to see; "" if that is not the matter."""
+    try:
+        json.loads(raw)
+    except json.JSONDecodeError as error:
+        return f" ({error.msg} at character {error.pos})"
+    except (ValueError, RecursionError):
+        pass
+    return ""
 
 
 def _echo(raw: str) -> str:
