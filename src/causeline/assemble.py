@@ -65,12 +65,12 @@ class Agent(AgentDefinition):
 
 
 def opened(options: Options) -> Model:
-    """The model of an agent: each candidate with its retries, then the fallbacks in order, in the agent's tool mode."""
+    """The model of an agent: each candidate with its retries and in its tool mode, then the fallbacks in order."""
     clock = SystemClock()
     policy = RetryPolicy(max_attempts=options.max_retries + 1, base_delay=0.5, max_delay=60.0)
-    models: list[Model] = [RetryModel(one, policy, clock=clock) for one in _candidates(options)]
-    model = models[0] if len(models) == 1 else FallbackModel(models)
-    return in_mode(model, None if options.tool_mode == "native" else options.tool_mode)
+    mode = None if options.tool_mode == "native" else options.tool_mode
+    models = [in_mode(RetryModel(one, policy, clock=clock), mode) for one in _candidates(options)]
+    return models[0] if len(models) == 1 else FallbackModel(models)
 
 
 def _candidates(options: Options) -> list[Model]:

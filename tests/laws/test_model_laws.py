@@ -120,5 +120,5 @@ class TestLocal(ModelLaws):
 class TestLocalWithTools(ModelLaws):
     @pytest.fixture
     async def case(self):
-        request = Request([Message("user", "Tell me a story.")], max_tokens=48)
+        request = Request([Message("user", "Tell me a story.")], max_tokens=32)
         return ModelCase(in_mode(open_model("local:smollm2")), request)
