@@ -2,12 +2,10 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from causeline.runtime.records import Interrupt, RunStatus
 
-if TYPE_CHECKING:
-    from causeline.runtime.runtime import Runtime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +26,20 @@ class RunResult:
     error: Mapping[str, Any] | None = None
 
 
+class Runs(Protocol):
+    """What a handle asks of the runtime it came from."""
+
+    def events(self, run_id: str, after: int = 0) -> AsyncIterator[Mapping[str, Any]]: ...
+
+    async def result(self, run_id: str) -> RunResult: ...
+
+    async def cancel(self, run_id: str) -> None: ...
+
+
 class RunHandle:
     """A started run. It goes on whether or not somebody holds this."""
 
-    def __init__(self, runtime: "Runtime", run_id: str, session: str) -> None:
+    def __init__(self, runtime: Runs, run_id: str, session: str) -> None:
         self._runtime = runtime
         self.id = run_id
         self.run_id = run_id
