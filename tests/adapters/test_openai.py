@@ -4,6 +4,7 @@ from contextlib import aclosing
 import pytest
 
 from causeline.adapters.models.openai import MissingKey, OpenAIModel, _clients
+from causeline.errors import Invalid
 from causeline.models.failures import (
     BadReply,
     ContextTooLong,
@@ -260,6 +261,14 @@ def test_a_model_works_in_one_event_loop_after_another():
     assert [asyncio.run(once()) for _ in range(2)] == ["one two three"] * 2
 
 
+async def test_a_server_on_this_machine_is_not_reached_through_a_proxy(server, monkeypatch):
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    model = OpenAIModel("fake", base_url=server.url)
+    assert (await collect(model.stream(ASKED))).text == "one two three"
+    await model.aclose()
+
+
 async def test_a_client_of_ones_own_is_used_and_left_open(server):
     from openai import AsyncOpenAI
 
@@ -296,6 +305,12 @@ def test_a_missing_key_is_named_before_any_call(monkeypatch, url):
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with pytest.raises(MissingKey, match="MY_KEY"):
         OpenAIModel("fake", base_url=url, api_key_env="MY_KEY")
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8080", "ftp://x", "http://", "http://[::1", "http://x:port"])
+def test_an_address_that_is_none_is_refused(url):
+    with pytest.raises(Invalid, match="base_url"):
+        OpenAIModel("fake", base_url=url)
 
 
 @pytest.mark.parametrize("url", ["http://localhost:1/v1", "http://127.0.0.9:1/v1", "http://[::1]:1/v1"])

@@ -26,7 +26,7 @@ from causeline.adapters.models.wire import (
     read_object,
     wire_options,
 )
-from causeline.errors import Missing
+from causeline.errors import Invalid, Missing
 from causeline.models.failures import ModelError, ModelTimeout, ModelUnavailable, StreamCut, seconds_to_wait
 from causeline.models.model import Delta, Request
 from causeline.models.rendered import Rendered
@@ -57,10 +57,11 @@ class OpenAIModel:
     """Model `model` of the server at `base_url` (default: `OPENAI_BASE_URL`, else the public API).
 
     The key is read from the variable `api_key_env` (default `OPENAI_API_KEY`) when the model is made; a server on this
-    machine needs none. `timeout` is the longest silence in seconds, `connect_timeout` the longest wait for a connection.
-    `auth_header` and `auth_prefix` (default `Authorization`, `Bearer `) say where the key goes. `client` is an
-    `openai.AsyncOpenAI` of your own to use instead; it is never closed here. `stream=False` asks for whole replies.
-    Raises MissingKey.
+    machine needs none. `timeout` is the longest silence in seconds (a model may think that long before its first word),
+    `connect_timeout` the longest wait for a connection. `auth_header` and `auth_prefix` (default `Authorization`, `Bearer `)
+    say where the key goes. `client` is an `openai.AsyncOpenAI` of your own to use instead; it is never closed here.
+    `stream=False` asks for whole replies.
+    Raises MissingKey, and Invalid for a `base_url` that is none.
     """
 
     def __init__(
@@ -73,14 +74,14 @@ class OpenAIModel:
         chat_path: str | None = None,
         auth_header: str | None = None,
         auth_prefix: str | None = None,
-        timeout: float = 120.0,
+        timeout: float = 300.0,
         connect_timeout: float = 10.0,
         stream: bool = True,
     ) -> None:
         self.name = f"openai:{model}"
         self._model = model
         self._own_client = client
-        self._url = (base_url or os.environ.get("OPENAI_BASE_URL") or PUBLIC_URL).rstrip("/")
+        self._url = _checked_url(base_url or os.environ.get("OPENAI_BASE_URL") or PUBLIC_URL)
         self._key = "" if client is not None else _key(self._url, api_key_env or "OPENAI_API_KEY")
         self._path = chat_path or "/chat/completions"
         self._headers: dict[str, Any] = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
@@ -112,9 +113,7 @@ class OpenAIModel:
             else:
                 for delta in await self._whole(response):
                     yield delta
-        except ModelError:
-            raise
-        except Exception as error:
+        except self._failures() as error:
             raise self._translated(error, streaming=True) from error
         finally:
             await response.aclose()
@@ -156,7 +155,7 @@ class OpenAIModel:
             return await client.post(
                 self._path, cast_to=httpx2.Response, content=self._body(request), stream=True, options={"headers": self._headers}
             )
-        except Exception as error:
+        except self._failures() as error:
             raise self._translated(error, streaming=False) from error
 
     def _body(self, request: Request) -> bytes:
@@ -185,14 +184,23 @@ class OpenAIModel:
 
     def _new_client(self) -> Any:
         import httpx2
-        from openai import AsyncOpenAI
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
         silence, connect = self._timeouts
         timeout = httpx2.Timeout(silence, connect=connect)
-        return AsyncOpenAI(api_key=self._key or "none", base_url=self._url, max_retries=0, timeout=timeout)
+        # A server on this machine is never reached through a proxy, whatever the environment says.
+        transport = DefaultAsyncHttpxClient(base_url=self._url, timeout=timeout, trust_env=not _is_loopback(self._url))
+        return AsyncOpenAI(api_key=self._key or "none", base_url=self._url, max_retries=0, timeout=timeout, http_client=transport)
 
-    def _translated(self, error: Exception, *, streaming: bool) -> Exception:
-        """The ModelError for what the SDK or its HTTP client raised; anything else is a fault of ours and stays as it is."""
+    @staticmethod
+    def _failures() -> tuple[type[Exception], ...]:
+        """What the SDK and its HTTP client raise when a call fails."""
+        import httpx2
+        import openai
+
+        return openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError
+
+    def _translated(self, error: Exception, *, streaming: bool) -> ModelError:
         import httpx2
         import openai
 
@@ -201,13 +209,10 @@ class OpenAIModel:
             return error_of(error.body or error.message, error.status_code, self._model, retry_after=_wait(error.response.headers))
         if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException):
             return ModelTimeout(f"No answer in time from {place}: {error.__cause__ or error}", model=self._model)
-        if isinstance(error, openai.APIConnectionError | httpx2.TransportError | httpx2.StreamError):
-            kind = StreamCut if streaming else ModelUnavailable
-            what = "The reply broke off" if streaming else "There is no connection"
-            return kind(f"{what}: {place}: {error.__cause__ or error}", model=self._model)
-        if isinstance(error, openai.OpenAIError):
+        if isinstance(error, openai.OpenAIError) and not isinstance(error, openai.APIConnectionError):
             return ModelUnavailable(f"The call failed: {place}: {error}", model=self._model)
-        return error
+        kind, what = (StreamCut, "The reply broke off") if streaming else (ModelUnavailable, "There is no connection")
+        return kind(f"{what}: {place}: {error.__cause__ or error}", model=self._model)
 
 
 async def _events(response: Any) -> AsyncGenerator[str, None]:
@@ -254,6 +259,17 @@ def _key(url: str, variable: str) -> str:
             base_url=url,
         )
     return key
+
+
+def _checked_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        right = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        right = False
+    if not right:
+        raise Invalid(f"base_url {url!r} is not the address of a server; write it like http://127.0.0.1:8080/v1.")
+    return url.rstrip("/")
 
 
 def _is_loopback(url: str) -> bool:
