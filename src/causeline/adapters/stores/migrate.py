@@ -6,6 +6,7 @@ belongs to another program, or to a later causeline, is left as it is.
 
 import sqlite3
 import time
+from collections.abc import Sequence
 
 from causeline.adapters.stores.statements import migrations
 from causeline.errors import Invalid
@@ -15,8 +16,8 @@ APPLICATION = int.from_bytes(b"csln", "big")
 _PAUSE = 0.01
 
 
-def prepare(connection: sqlite3.Connection, place: str, patience: float) -> None:
-    """Check whose file it is, switch it to write-ahead logging and apply what is missing.
+def prepare(connection: sqlite3.Connection, place: str, patience: float) -> Sequence[str]:
+    """Check whose file it is, switch it to write-ahead logging and apply what is missing; returns the names of those steps.
 
     Several processes may do this to a fresh file at once. Raises Invalid, and sqlite3.Error.
     """
@@ -24,11 +25,12 @@ def prepare(connection: sqlite3.Connection, place: str, patience: float) -> None
     _log_ahead(connection, patience)
     connection.execute("PRAGMA synchronous = FULL")
     if _version(connection) == len(migrations("sqlite")):
-        return
+        return ()
     connection.execute("BEGIN IMMEDIATE")
     try:
         _check(connection, place)
-        for step in migrations("sqlite")[_version(connection) :]:
+        missing = migrations("sqlite")[_version(connection) :]
+        for step in missing:
             for statement in step.statements:
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {step.version}")
@@ -37,6 +39,7 @@ def prepare(connection: sqlite3.Connection, place: str, patience: float) -> None
     except BaseException:
         connection.execute("ROLLBACK")
         raise
+    return [f"{step.version:04} {step.name}" for step in missing]
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -30,6 +30,8 @@ class SqliteStore:
         self._reads: Queue = SimpleQueue()
         self._signal = Signal(self._nudge)
         self._lines: list[Line] = []
+        self.applied: Sequence[str] = ()
+        """The steps of the schema that opening it has brought."""
 
     # opening and closing
 
@@ -65,7 +67,7 @@ class SqliteStore:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         connection = self._connect()
         try:
-            migrate.prepare(connection, str(self._path), self._patience)
+            self.applied = migrate.prepare(connection, str(self._path), self._patience)
         except BaseException:
             connection.close()
             raise
