@@ -68,7 +68,8 @@ NODES = (step, asking, item)
 
 @dataclass(frozen=True)
 class Sketch:
-    """A document as data: `parts` are ("step", targets) | ("fan", width, concurrency, strategy, child, target) | ("inner", child, target)."""
+    """A document as data: `parts` are ("step", targets) | ("fan", width, concurrency, strategy, child, target) |
+    ("inner", child, target)."""
 
     iri: str
     parts: list[tuple] = field(default_factory=list)
@@ -89,9 +90,20 @@ class Sketch:
 
     def _fan(self, graph, name, width, concurrency, strategy, child, target):
         body = {"node": "urn:t:n:item"} if child is None else {"dag": child.iri}
-        options = {"append": {"target": "got", "field": "value"}, "collect": {"target": "got"}, "map": {"mapping": {"value": "got"}}, "discard": {}}[strategy]
-        graph.scatter(name, f"items{width}", dict.fromkeys(ITEM_PORTS, f"{name}-join"), concurrency=concurrency,
-                      state_input=SEEDS if child else {}, **body)
+        options = {
+            "append": {"target": "got", "field": "value"},
+            "collect": {"target": "got"},
+            "map": {"mapping": {"value": "got"}},
+            "discard": {},
+        }[strategy]
+        graph.scatter(
+            name,
+            f"items{width}",
+            dict.fromkeys(ITEM_PORTS, f"{name}-join"),
+            concurrency=concurrency,
+            state_input=SEEDS if child else {},
+            **body,
+        )
         graph.gather(f"{name}-join", [name], strategy, dict.fromkeys(GATHER_PORTS, self.name(target)), **options)
 
     def _inner(self, graph, name, child, target):
@@ -114,8 +126,14 @@ def sketches(depth: int = 2, iri: str = "urn:t:doc", *, asks: bool = False):
     targets = st.integers(2, 9)
     child = st.none() if depth == 0 else sketches(depth - 1, f"{iri}:c", asks=asks)
     kinds = [st.tuples(st.just("step"), targets, targets, targets, targets)]
-    fans = st.tuples(st.just("fan"), st.sampled_from([0, 3, 5]), st.sampled_from([1, 3]), st.sampled_from(["append", "collect", "map", "discard"]),
-                     st.one_of(st.none(), child), targets)
+    fans = st.tuples(
+        st.just("fan"),
+        st.sampled_from([0, 3, 5]),
+        st.sampled_from([1, 3]),
+        st.sampled_from(["append", "collect", "map", "discard"]),
+        st.one_of(st.none(), child),
+        targets,
+    )
     if depth:
         kinds += [fans, st.tuples(st.just("inner"), child, targets)]
 
@@ -125,7 +143,6 @@ def sketches(depth: int = 2, iri: str = "urn:t:doc", *, asks: bool = False):
         made = []
         for number, part in enumerate(parts):
             following = number + 3
-            part = tuple(Sketch(f"{iri}:{number}", value.parts, value.asks) if isinstance(value, Sketch) else value for value in part)
             if part[0] == "step":
                 made.append((*part[:2], following if number + 1 < len(parts) else part[2], *part[3:]))
             else:
@@ -137,8 +154,10 @@ def sketches(depth: int = 2, iri: str = "urn:t:doc", *, asks: bool = False):
 
 def renamed(sketch: Sketch) -> Sketch:
     """Give every child an IRI that says where it is."""
-    parts = [tuple(renamed(Sketch(f"{sketch.iri}:{number}", value.parts, value.asks)) if isinstance(value, Sketch) else value for value in part)
-             for number, part in enumerate(sketch.parts)]
+    parts = [
+        tuple(renamed(Sketch(f"{sketch.iri}:{number}", value.parts, value.asks)) if isinstance(value, Sketch) else value for value in part)
+        for number, part in enumerate(sketch.parts)
+    ]
     return Sketch(sketch.iri, parts, sketch.asks)
 
 

@@ -3,17 +3,32 @@
 import asyncio
 
 import pytest
-from tests.graph.walking import ManualClock, Recording, dispatcher, others, run, through_json
 
 from causeline.graph import Graph, Outcome
+from tests.graph.walking import ManualClock, Recording, dispatcher, others, run, through_json
 
 
 def meeting(a, b, policy=None, quorum=None, **gather) -> Graph:
     """Two branches, `a` and `b`, that meet at a gather."""
     rule = {"target": "got", **gather}
-    return (Graph("urn:t:meet").node("a", a, {"done": "join"}).node("b", b, {"done": "join"})
-            .gather("join", ["a", "b"], rule.pop("strategy", "append"), {"success": "end", "error": "bad", "empty": "end"}, policy=policy, quorum=quorum, **rule)
-            .terminal("end").terminal("bad", "failed").entry("main", "a").entry("second", "b"))
+    return (
+        Graph("urn:t:meet")
+        .node("a", a, {"done": "join"})
+        .node("b", b, {"done": "join"})
+        .gather(
+            "join",
+            ["a", "b"],
+            rule.pop("strategy", "append"),
+            {"success": "end", "error": "bad", "empty": "end"},
+            policy=policy,
+            quorum=quorum,
+            **rule,
+        )
+        .terminal("end")
+        .terminal("bad", "failed")
+        .entry("main", "a")
+        .entry("second", "b")
+    )
 
 
 def writing(value, seconds=0.0):
@@ -77,8 +92,15 @@ async def test_the_last_writes_of_branches_are_compared_not_the_loudest(order):
 
         return write
 
-    graph = (Graph("urn:t:race").node("a2", in_turn("a2", "a", 1), {"done": "end"}).node("b1", in_turn("b1", "b", 0), {"done": "end"})
-             .node("a1", in_turn("a1", "a", 0), {"done": "a2"}).terminal("end").entry("main", "a1").entry("second", "b1"))
+    graph = (
+        Graph("urn:t:race")
+        .node("a2", in_turn("a2", "a", 1), {"done": "end"})
+        .node("b1", in_turn("b1", "b", 0), {"done": "end"})
+        .node("a1", in_turn("a1", "a", 0), {"done": "a2"})
+        .terminal("end")
+        .entry("main", "a1")
+        .entry("second", "b1")
+    )
     result = await run(graph)
     assert result.state["x"] == "b1"
 
@@ -121,9 +143,14 @@ async def test_any_joins_alternative_ways_round_after_round():
         number = ctx.state.get("n", 0) + 1
         return Outcome("stop" if number > 4 else "left" if number % 2 else "right", {"n": number})
 
-    graph = (Graph("urn:t:xor").node("choose", choose, {"left": "l", "right": "r", "stop": "end"})
-             .node("l", lambda ctx: "done", {"done": "join"}).node("r", lambda ctx: "done", {"done": "join"})
-             .gather("join", ["l", "r"], "collect", {"success": "choose", "error": "end", "empty": "end"}, policy="any", target="got").terminal("end"))
+    graph = (
+        Graph("urn:t:xor")
+        .node("choose", choose, {"left": "l", "right": "r", "stop": "end"})
+        .node("l", lambda ctx: "done", {"done": "join"})
+        .node("r", lambda ctx: "done", {"done": "join"})
+        .gather("join", ["l", "r"], "collect", {"success": "choose", "error": "end", "empty": "end"}, policy="any", target="got")
+        .terminal("end")
+    )
     result = await run(graph)
     assert (result.status, result.state["got"]) == ("completed", ["done"] * 4)
 
@@ -141,7 +168,9 @@ async def test_quorum_fires_with_that_many_and_drops_the_rest():
 
     for number in range(3):
         graph.node(f"n{number}", gated(number), {"done": "join"}).entry(f"e{number}", f"n{number}")
-    graph.gather("join", ["n0", "n1", "n2"], "collect", {"success": "open", "error": "end", "empty": "end"}, policy="quorum", quorum=2, target="got")
+    graph.gather(
+        "join", ["n0", "n1", "n2"], "collect", {"success": "open", "error": "end", "empty": "end"}, policy="quorum", quorum=2, target="got"
+    )
     graph.node("open", lambda ctx: gates[1].set() or "done", {"done": "end"}).terminal("end")
     gates[2].set()
     asyncio.get_running_loop().call_later(0.01, gates[0].set)
@@ -177,8 +206,15 @@ async def test_a_branch_that_waits_for_an_answer_lets_the_others_run_to_their_en
     def ask(ctx):
         return Outcome.pause("may I?") if ctx.answer is None else Outcome("done", {"answer": ctx.answer})
 
-    graph = (Graph("urn:t:ask").node("ask", ask, {"done": "end"}).node("w1", lambda ctx: ran.append(1) or "done", {"done": "w2"})
-             .node("w2", lambda ctx: ran.append(2) or "done", {"done": "end"}).terminal("end").entry("main", "ask").entry("work", "w1"))
+    graph = (
+        Graph("urn:t:ask")
+        .node("ask", ask, {"done": "end"})
+        .node("w1", lambda ctx: ran.append(1) or "done", {"done": "w2"})
+        .node("w2", lambda ctx: ran.append(2) or "done", {"done": "end"})
+        .terminal("end")
+        .entry("main", "ask")
+        .entry("work", "w1")
+    )
     d = dispatcher(graph)
     result = await d.execute("urn:t:ask")
     assert (result.status, ran) == ("interrupted", [1, 2])
@@ -253,15 +289,28 @@ async def test_a_failing_journal_stops_the_other_branches_without_counting_them(
 
 
 async def test_one_failed_terminal_makes_the_whole_outcome_failed():
-    graph = (Graph("urn:t:ends").node("a", lambda ctx: "done", {"done": "good"}).node("b", lambda ctx: "done", {"done": "bad"})
-             .terminal("good").terminal("bad", "failed").entry("main", "a").entry("second", "b"))
+    graph = (
+        Graph("urn:t:ends")
+        .node("a", lambda ctx: "done", {"done": "good"})
+        .node("b", lambda ctx: "done", {"done": "bad"})
+        .terminal("good")
+        .terminal("bad", "failed")
+        .entry("main", "a")
+        .entry("second", "b")
+    )
     result = await run(graph)
     assert (result.status, result.error.code, result.error.placement) == ("failed", "failed_terminal", "bad")
 
 
 async def test_entrypoints_straight_into_a_gather_leave_the_state_there():
     graph = Graph("urn:t:open")
-    graph.gather("join", [graph.entrypoint("one"), graph.entrypoint("two")], "append", {"success": "end", "error": "end", "empty": "end"},
-                 target="got", field="x").terminal("end").entry("one", "join").entry("two", "join")
+    graph.gather(
+        "join",
+        [graph.entrypoint("one"), graph.entrypoint("two")],
+        "append",
+        {"success": "end", "error": "end", "empty": "end"},
+        target="got",
+        field="x",
+    ).terminal("end").entry("one", "join").entry("two", "join")
     result = await run(graph, {"x": 7})
     assert (result.status, result.state["got"]) == ("completed", [7, 7])

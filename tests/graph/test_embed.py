@@ -3,36 +3,11 @@
 import asyncio
 
 import pytest
-from tests.graph.walking import ManualClock, Recording, dispatcher, others, run, through_json
 
 from causeline.graph import Graph, Limits, Outcome, PositionMismatch, UnknownAnswer
 from causeline.graph.document import DagReference
-
-CHILD = "urn:t:child"
-
-
-def parent(outputs=None, child=CHILD, **mappings) -> Graph:
-    graph = Graph("urn:t:parent").embed("inner", child, outputs or {"success": "after", "error": "bad"}, **mappings)
-    return graph.node("after", lambda ctx: Outcome("done", {"after": True}), {"done": "end"}).terminal("end").terminal("bad", "failed")
-
-
-def child(*functions, iri=CHILD) -> Graph:
-    graph = Graph(iri)
-    for number, function in enumerate(functions):
-        graph.node(f"c{number}", function, {"done": f"c{number + 1}" if number + 1 < len(functions) else "stop"})
-    return graph.terminal("stop")
-
-
-def boom(ctx):
-    raise ValueError("inner trouble")
-
-
-async def forever(ctx):
-    await asyncio.sleep(60)
-
-
-def ask(ctx):
-    return Outcome.pause({"ask": ctx.placement}) if ctx.answer is None else Outcome("done", {"answer": ctx.answer})
+from tests.graph.embedding import CHILD, ask, boom, child, parent
+from tests.graph.walking import ManualClock, Recording, dispatcher, others, run, through_json
 
 
 async def test_only_what_is_mapped_crosses_the_border():
@@ -42,21 +17,34 @@ async def test_only_what_is_mapped_crosses_the_border():
         seen.append((dict(ctx.state), ctx.path))
         return Outcome("done", {"y": ctx.state["x"] + 1, "private": 1})
 
-    result = await run(parent(state_input={"x": "deep.x"}, state_output={"out.y": "y", "none": "missing"}), {"deep": {"x": 1}, "secret": 2}, child(look))
+    result = await run(
+        parent(state_input={"x": "deep.x"}, state_output={"out.y": "y", "none": "missing"}), {"deep": {"x": 1}, "secret": 2}, child(look)
+    )
     assert seen == [({"x": 1}, ("inner", "c0"))]
     assert result.state == {"deep": {"x": 1}, "secret": 2, "out": {"y": 2}, "after": True}
 
 
 async def test_a_childs_appends_do_not_touch_the_parents_list():
-    result = await run(parent(state_input={"list": "list"}, state_output={"seen": "list"}), {"list": [1]},
-                       child(lambda ctx: Outcome("done", {"list": [2]}), lambda ctx: Outcome("done", {"list": [3]})), reducers={"list": "append"})
+    result = await run(
+        parent(state_input={"list": "list"}, state_output={"seen": "list"}),
+        {"list": [1]},
+        child(lambda ctx: Outcome("done", {"list": [2]}), lambda ctx: Outcome("done", {"list": [3]})),
+        reducers={"list": "append"},
+    )
     assert (result.state["list"], result.state["seen"]) == ([1], [1, 2, 3])
 
 
 @pytest.mark.parametrize("depth", [1, 2])
 async def test_a_child_that_raises_leaves_by_error_with_its_reason(depth):
-    graphs = [parent(), child(boom)] if depth == 1 else \
-        [parent(child="urn:t:mid"), Graph("urn:t:mid").embed("m", CHILD, {"success": "ok", "error": "no"}).terminal("ok").terminal("no", "failed"), child(boom)]
+    graphs = (
+        [parent(), child(boom)]
+        if depth == 1
+        else [
+            parent(child="urn:t:mid"),
+            Graph("urn:t:mid").embed("m", CHILD, {"success": "ok", "error": "no"}).terminal("ok").terminal("no", "failed"),
+            child(boom),
+        ]
+    )
     result = await run(graphs[0], {}, *graphs[1:])
     assert result.status == "failed"
     assert result.state["error"] == {"code": "ValueError", "message": "inner trouble", "placement": "c0"}
@@ -76,14 +64,26 @@ async def test_without_an_error_route_the_parent_fails_with_the_childs_reason():
 
 
 async def test_a_child_that_ends_at_a_failed_terminal_leaves_by_error_and_its_outputs_come_back():
-    failing = Graph(CHILD).node("c", lambda ctx: Outcome("no", {"why": "rain"}), {"no": "bad", "ok": "good"}).terminal("good").terminal("bad", "failed")
+    failing = (
+        Graph(CHILD)
+        .node("c", lambda ctx: Outcome("no", {"why": "rain"}), {"no": "bad", "ok": "good"})
+        .terminal("good")
+        .terminal("bad", "failed")
+    )
     result = await run(parent(state_output={"why": "why"}), {}, failing)
     assert (result.status, result.state["why"], result.state["error"]["code"]) == ("failed", "rain", "failed_terminal")
 
 
 async def test_a_child_that_stalls_leaves_by_error():
-    stalling = (Graph(CHILD).node("a", lambda ctx: "done", {"done": "join"}).node("b", lambda ctx: "done", {"done": "join"})
-                .gather("join", ["a", "b"], "discard", {"success": "good", "error": "good", "empty": "good"}).terminal("good").entry("x", "a").entry("y", "b"))
+    stalling = (
+        Graph(CHILD)
+        .node("a", lambda ctx: "done", {"done": "join"})
+        .node("b", lambda ctx: "done", {"done": "join"})
+        .gather("join", ["a", "b"], "discard", {"success": "good", "error": "good", "empty": "good"})
+        .terminal("good")
+        .entry("x", "a")
+        .entry("y", "b")
+    )
     d = dispatcher(parent(), stalling)
     program = d._programs[CHILD]
     site = next(one for one in program.sites if one.name == "b")
@@ -133,9 +133,13 @@ async def test_a_pause_inside_comes_out_with_its_path_and_the_answer_goes_back_i
     journal = Recording()
     result = await d.execute("urn:t:parent", journal=journal)
     assert result.status == "interrupted"
-    assert [(pause.key, pause.path, pause.node, pause.question) for pause in result.pauses] == [("inner/c1", ("inner", "c1"), "c1", {"ask": "c1"})]
+    assert [(pause.key, pause.path, pause.node, pause.question) for pause in result.pauses] == [
+        ("inner/c1", ("inner", "c1"), "c1", {"ask": "c1"})
+    ]
     assert [(step.node, step.port, step.next) for step in journal.steps] == [("inner", "parked", "inner")]
-    again = await d.resume("urn:t:parent", through_json({**result.saved(), "position": journal.steps[0].position}), answers={"inner/c1": "go"})
+    again = await d.resume(
+        "urn:t:parent", through_json({**result.saved(), "position": journal.steps[0].position}), answers={"inner/c1": "go"}
+    )
     assert (again.status, again.state["answer"], again.state["after"], ran) == ("completed", "go", True, [1])
 
 
@@ -146,12 +150,19 @@ async def test_answers_are_checked_against_what_is_open():
         d.resume("urn:t:parent", saved, answers={"inner/c9": 1})
     assert caught.value.facts["open"] == ["inner/c0"]
     assert (await d.resume("urn:t:parent", saved, answers="bare")).status == "completed"
-    two = (Graph("urn:t:parent").node("a", ask, {"done": "end"}).node("b", ask, {"done": "end"}).terminal("end").entry("x", "a").entry("y", "b"))
+    two = (
+        Graph("urn:t:parent")
+        .node("a", ask, {"done": "end"})
+        .node("b", ask, {"done": "end"})
+        .terminal("end")
+        .entry("x", "a")
+        .entry("y", "b")
+    )
     d2 = dispatcher(two)
     both = (await d2.execute("urn:t:parent")).saved()
     with pytest.raises(UnknownAnswer, match="2 questions"):
         d2.resume("urn:t:parent", both, answers="bare")
-    finished = (await d2.resume("urn:t:parent", both, answers={"a": 1, "b": 2}))
+    finished = await d2.resume("urn:t:parent", both, answers={"a": 1, "b": 2})
     with pytest.raises(UnknownAnswer, match="none"):
         d2.resume("urn:t:parent", finished.saved(), answers={"a": 1})
 
@@ -193,7 +204,11 @@ async def test_journalled_placements_of_a_child_never_run_again():
         ran.append(ctx.path)
         return Outcome("done", {"log": [ctx.placement]})
 
-    mid = Graph("urn:t:mid").node("m0", note, {"done": "deep"}).embed("deep", CHILD, {"success": "m1", "error": "m1"}, state_output={"log": "log"})
+    mid = (
+        Graph("urn:t:mid")
+        .node("m0", note, {"done": "deep"})
+        .embed("deep", CHILD, {"success": "m1", "error": "m1"}, state_output={"log": "log"})
+    )
     mid.node("m1", note, {"done": "stop"}).terminal("stop")
     d = dispatcher(parent(child="urn:t:mid", state_output={"log": "log"}), mid, child(note, note), reducers={"log": "append"})
     start = d.execute("urn:t:parent").saved()
@@ -201,7 +216,13 @@ async def test_journalled_placements_of_a_child_never_run_again():
     undisturbed = await d.execute("urn:t:parent", journal=journal)
     assert undisturbed.state["log"] == ["m0", "c0", "c1", "m1"]
     rows = [through_json(item.to_plain()) for item in journal.items]
-    assert [row["path"] for row in rows] == [["inner", "m0"], ["inner", "deep", "c0"], ["inner", "deep", "c1"], ["inner", "deep"], ["inner", "m1"]]
+    assert [row["path"] for row in rows] == [
+        ["inner", "m0"],
+        ["inner", "deep", "c0"],
+        ["inner", "deep", "c1"],
+        ["inner", "deep"],
+        ["inner", "m1"],
+    ]
     for cut in range(len(rows) + 1):
         ran.clear()
         second = Recording()
@@ -220,7 +241,10 @@ async def test_a_row_about_a_step_that_is_over_is_passed_over():
 
 
 async def test_the_child_is_chosen_by_the_state_and_a_wrong_choice_leaves_by_error():
-    one, two = child(lambda ctx: Outcome("done", {"by": 1}), iri="urn:t:one"), child(lambda ctx: Outcome("done", {"by": 2}), iri="urn:t:two")
+    one, two = (
+        child(lambda ctx: Outcome("done", {"by": 1}), iri="urn:t:one"),
+        child(lambda ctx: Outcome("done", {"by": 2}), iri="urn:t:two"),
+    )
     choice = DagReference("state", "pick", ("urn:t:one", "urn:t:two"))
     graph = parent(child=choice, state_output={"by": "by"})
     assert (await run(graph, {"pick": "urn:t:two"}, one, two)).state["by"] == 2
@@ -239,94 +263,14 @@ async def test_a_changed_child_is_refused_on_resume():
 
 
 async def test_recursion_ends_at_the_depth_limit_and_no_error_route_catches_it():
-    endless = (Graph(CHILD).node("c", lambda ctx: "deeper", {"deeper": "again", "out": "stop"})
-               .embed("again", CHILD, {"success": "stop", "error": "stop"}).terminal("stop"))
+    endless = (
+        Graph(CHILD)
+        .node("c", lambda ctx: "deeper", {"deeper": "again", "out": "stop"})
+        .embed("again", CHILD, {"success": "stop", "error": "stop"})
+        .terminal("stop")
+    )
     result = await run(parent(), {}, endless, limits=Limits(depth=5))
     assert (result.status, result.error.code) == ("failed", "limit_depth")
-
-
-# -- phases
-
-
-def phased(iri, *, pre=None, post=None, main=None) -> Graph:
-    graph = Graph(iri).node("main", main or (lambda ctx: "done"), {"done": "stop"}).terminal("stop")
-    if pre is not None:
-        graph.phase("open", pre, "pre")
-    if post is not None:
-        graph.phase("close", post, "post")
-    return graph
-
-
-def noting(into, name, port="done"):
-    def note(ctx):
-        into.append((name, dict(ctx.state)))
-        return Outcome(port, {name: True})
-
-    return note
-
-
-async def test_phases_run_around_a_document_at_every_level():
-    seen = []
-    inner = phased(CHILD, pre=noting(seen, "pre"), post=noting(seen, "post"), main=noting(seen, "main"))
-    outer = parent(state_output={"child.pre": "pre", "child.post": "post"}).phase("open", noting(seen, "outer-pre"), "pre").phase(
-        "close", noting(seen, "outer-post"), "post")
-    journal = Recording()
-    result = await run(outer, {}, inner, journal=journal)
-    assert [name for name, _ in seen] == ["outer-pre", "pre", "main", "post", "outer-post"]
-    assert seen[3][1] == {"pre": True, "main": True}
-    assert result.state == {"outer-pre": True, "child": {"pre": True, "post": True}, "after": True, "outer-post": True}
-    assert [(step.node, step.next) for step in journal.steps] == [("open", "inner"), ("inner", "after"), ("after", None), ("close", None)]
-
-
-@pytest.mark.parametrize("ending", ["failed", "cancelled", "interrupted", "timed_out"])
-async def test_post_phases_run_on_every_way_out(ending):
-    seen = []
-    main = {"failed": boom, "cancelled": forever, "timed_out": forever, "interrupted": ask}[ending]
-    d = dispatcher(phased("urn:t:p", post=noting(seen, "post"), main=main), clock=ManualClock() if ending == "timed_out" else None)
-    execution = d.execute("urn:t:p", deadline=1 if ending == "timed_out" else None)
-    if ending == "cancelled":
-        asyncio.get_running_loop().call_later(0.02, execution.cancel)
-    result = await execution
-    assert (result.status, len(seen)) == (ending, 1)
-    assert "post" not in result.saved()["channels"], "where the walk can go on, a post phase changes nothing"
-    assert not others()
-
-
-async def test_a_pre_phase_runs_once_however_often_the_walk_is_resumed():
-    seen = []
-    d = dispatcher(phased("urn:t:p", pre=noting(seen, "pre"), post=noting(seen, "post"), main=ask))
-    result = await d.execute("urn:t:p")
-    final = await d.resume("urn:t:p", through_json(result.saved()), answers={"main": 1})
-    assert (final.status, final.state) == ("completed", {"pre": True, "answer": 1, "post": True})
-    assert [name for name, _ in seen] == ["pre", "post", "post"]
-
-
-async def test_a_pre_phase_that_raises_fails_before_anything_runs():
-    ran = []
-    result = await run(phased("urn:t:p", pre=boom, main=lambda ctx: ran.append(1) or "done"))
-    assert (result.status, result.error.placement, ran) == ("failed", "open", [])
-
-
-async def test_a_post_phase_that_raises_is_a_warning():
-    result = await run(phased("urn:t:p", post=boom))
-    assert result.status == "completed"
-    assert [(warning.code, warning.placement, warning.message) for warning in result.warnings] == [("post_phase_failed", "close", "inner trouble")]
-
-
-async def test_phases_of_a_child_are_not_repeated_after_a_crash():
-    seen = []
-    inner = phased(CHILD, pre=noting(seen, "pre"), post=noting(seen, "post"), main=noting(seen, "main"))
-    d = dispatcher(parent(state_output={"post": "post", "pre": "pre"}), inner)
-    start = d.execute("urn:t:parent").saved()
-    journal = Recording()
-    undisturbed = await d.execute("urn:t:parent", journal=journal)
-    rows = [through_json(item.to_plain()) for item in journal.items]
-    assert [row["path"][-1] for row in rows] == ["open", "main", "close"]
-    for cut in range(4):
-        seen.clear()
-        again = await d.resume("urn:t:parent", {**through_json(start), "progress": rows[:cut]})
-        assert again.state == undisturbed.state
-        assert [name for name, _ in seen] == ["pre", "main", "post"][cut:]
 
 
 async def test_an_answer_already_used_before_a_crash_is_accepted_again():

@@ -5,15 +5,17 @@ import json
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.graph.naive import NODES, REDUCERS, Sketch, interpret, sketches, start
-from tests.graph.walking import Recording, through_json
 
-from causeline.graph import DocumentError, Dispatcher, Graph, Limits, Outcome
+from causeline.graph import Dispatcher, DocumentError, Graph, Limits, Outcome
 from causeline.graph.machine import Finish, Returned, Run, Started, begin, step, verdict
 from causeline.graph.plan import build_plan
 from causeline.graph.position import Reader
+from tests.graph.naive import NODES, REDUCERS, Sketch, interpret, sketches, start
+from tests.graph.walking import Recording, through_json
 
-FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much])
+FEW = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+)
 
 
 def registered(sketch: Sketch) -> Dispatcher | None:
@@ -58,7 +60,11 @@ def _replayed(values, delta):
 
 async def finish(dispatcher, saved=None, fuel=0, journal=None):
     """Run or resume to a real end, answering whatever is asked."""
-    execution = dispatcher.execute("urn:t:doc", start(fuel), journal=journal) if saved is None else dispatcher.resume("urn:t:doc", saved, journal=journal)
+    execution = (
+        dispatcher.execute("urn:t:doc", start(fuel), journal=journal)
+        if saved is None
+        else dispatcher.resume("urn:t:doc", saved, journal=journal)
+    )
     result = await execution
     while result.status == "interrupted":
         answers = {pause.key: "yes" for pause in result.pauses}
@@ -100,7 +106,9 @@ def test_a_crash_after_any_journal_call_changes_nothing(sketch, fuel, data):
 
     async def undisturbed():
         journal = Snapshots()
-        journal.states = [{"position": dispatcher.execute("urn:t:doc", start(fuel)).saved()["position"], "channels": start(fuel), "progress": []}]
+        journal.states = [
+            {"position": dispatcher.execute("urn:t:doc", start(fuel)).saved()["position"], "channels": start(fuel), "progress": []}
+        ]
         result = await finish(dispatcher, fuel=fuel, journal=journal)
         return result, journal
 
@@ -231,7 +239,7 @@ async def _meet(dispatcher, delays):
 @FEW
 @given(meetings(), st.randoms(use_true_random=False))
 def test_the_machine_alone_comes_to_the_same_end_in_every_order(meeting, random):
-    graph, sources = meeting
+    graph, _sources = meeting
     plan = build_plan(graph.build())
     position = begin(plan, lambda label, gather: None)
     position, commands = step(plan, position, Started())
@@ -272,5 +280,3 @@ def test_the_interpreter_is_exercised():
     look()
     assert seen == {"step", "fan", "inner"}
     assert sum(taken) > len(taken) / 2
-
-

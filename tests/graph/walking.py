@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from causeline.graph import Dispatcher, Graph, Limits
+from causeline.graph import Dispatcher, Graph, Limits, Outcome
 
 
 def dispatcher(*graphs: Graph, limits: Limits | None = None, clock=None, reducers=None, **options) -> Dispatcher:
@@ -83,3 +83,19 @@ def through_json(saved):
 def others() -> set:
     """Tasks besides the test's own."""
     return asyncio.all_tasks() - {asyncio.current_task()}
+
+
+def counting(to: int) -> Graph:
+    def count(ctx):
+        number = ctx.state.get("n", 0) + 1
+        return Outcome("again" if number < to else "done", {"n": number})
+
+    return Graph("urn:t:count").node("count", count, {"again": "count", "done": "end"}).terminal("end")
+
+
+def chain(*functions, name="chain") -> Graph:
+    graph = Graph(f"urn:t:{name}")
+    for number, function in enumerate(functions):
+        follower = f"n{number + 1}" if number + 1 < len(functions) else "end"
+        graph.node(f"n{number}", function, {"done": follower})
+    return graph.terminal("end")

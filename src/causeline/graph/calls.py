@@ -3,7 +3,6 @@
 Law: whatever a node does wrong becomes an exception here or an outcome; nothing else leaves.
 """
 
-import random
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, cast
@@ -11,12 +10,13 @@ from typing import Any, cast
 from causeline.errors import Invalid
 from causeline.graph.control import Control, Slot, late
 from causeline.graph.events import Failure, Path
-from causeline.graph.node import PARKED, Context, Node, Outcome
+from causeline.graph.node import Context, Node, Outcome
 from causeline.graph.program import Site
 from causeline.policy import GiveUp, RetryPolicy, error_names
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NONE: frozenset[str] = frozenset()
+_NO_WRITES = Outcome("").writes
 
 
 class BadOutcome(Invalid):
@@ -31,8 +31,17 @@ class Left:
 
     __slots__ = ("attempt", "extended", "own", "port", "question", "state", "writes")
 
-    def __init__(self, port: str, writes: Mapping[str, Any] = NOTHING, *, extended: frozenset[str] = _NONE, own: bool = True,
-                 question: Any = None, attempt: int = 1, state: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        port: str,
+        writes: Mapping[str, Any] = NOTHING,
+        *,
+        extended: frozenset[str] = _NONE,
+        own: bool = True,
+        question: Any = None,
+        attempt: int = 1,
+        state: Mapping[str, Any] | None = None,
+    ) -> None:
         self.port = port
         self.writes = writes
         self.extended = extended
@@ -42,22 +51,46 @@ class Left:
         self.state = state
 
 
-async def call(control: Control, slot: Slot, site: Site, state: Mapping[str, Any], path: Path, step: int, *, item: Any = None,
-               index: int | None = None, answer: Any = None) -> Left:
+async def call(
+    control: Control,
+    slot: Slot,
+    site: Site,
+    state: Mapping[str, Any],
+    path: Path,
+    step: int,
+    *,
+    item: Any = None,
+    index: int | None = None,
+    answer: Any = None,
+) -> Left:
     """Call the site's node, again where its retry policy says so. Raises what the last try raised."""
     node = site.node
     assert node is not None
     attempt, waited = 1, 0.0
     while True:
-        ctx = Context(state, placement=site.name, path=path, step=step, attempt=attempt, item=item, index=index, answer=answer,
-                      deadline=control.deadline, emit=control.emitter(path, step), services=control.services)
+        ctx = Context(
+            state,
+            placement=site.name,
+            path=path,
+            step=step,
+            attempt=attempt,
+            item=item,
+            index=index,
+            answer=answer,
+            deadline=control.deadline,
+            emit=control.emitter(path, step),
+            services=control.services,
+        )
         try:
-            outcome = node.fn(ctx) if site.timeout is None else await _timed(control, slot, site, node, ctx)
-            if type(outcome) is not Outcome:
-                outcome = _outcome(await outcome if hasattr(outcome, "__await__") else outcome, node, site)
+            found: Any = node.fn(ctx) if site.timeout is None else await _timed(control, slot, site, node, ctx)
+            if type(found) is not Outcome and hasattr(found, "__await__"):
+                found = await found
+            outcome = found if type(found) is Outcome else _outcome(found, node, site)
+            if outcome.writes is not _NO_WRITES:
+                _check_writes(outcome.writes, site)
             return Left(outcome.port, outcome.writes, question=outcome.question, attempt=attempt)
         except Exception as error:
-            delay = again(site.retry, error_names(error), attempt, waited, error)
+            delay = again(control, site.retry, error_names(error), attempt, waited, error)
             if delay is None:
                 raise
         waited = delay
@@ -65,12 +98,20 @@ async def call(control: Control, slot: Slot, site: Site, state: Mapping[str, Any
         attempt += 1
 
 
-def again(policy: RetryPolicy | None, names: frozenset[str], attempt: int, waited: float, error: BaseException | None) -> float | None:
+def again(
+    control: Control, policy: RetryPolicy | None, names: frozenset[str], attempt: int, waited: float, error: BaseException | None
+) -> float | None:
     """Seconds to wait before the next try, None to give up."""
     if policy is None:
         return None
-    decision = policy.decide(names, attempt, retryable=getattr(error, "retryable", None), retry_after=getattr(error, "retry_after", None),
-                             previous=waited, random=random.random)
+    decision = policy.decide(
+        names,
+        attempt,
+        retryable=getattr(error, "retryable", None),
+        retry_after=getattr(error, "retry_after", None),
+        previous=waited,
+        random=control.dice,
+    )
     return None if isinstance(decision, GiveUp) else decision.seconds
 
 
@@ -97,16 +138,18 @@ def _outcome(found: object, node: Node, site: Site) -> Outcome:
         return found
     if isinstance(found, str):
         return Outcome(found)
-    raise BadOutcome(f"{site.name}: the node {node.iri} returned a {type(found).__name__}; return Outcome(port, writes) or a port name",
-                     placement=site.name, node=node.iri)
+    raise BadOutcome(
+        f"{site.name}: the node {node.iri} returned a {type(found).__name__}; return Outcome(port, writes) or a port name",
+        placement=site.name,
+        node=node.iri,
+    )
 
 
-def checked(left: Left, site: Site) -> Left:
-    """Refuse writes that are no mapping from channel names."""
-    writes = cast("object", left.writes)
-    if not isinstance(writes, Mapping) or not all(isinstance(channel, str) for channel in cast("Mapping[Any, Any]", writes)):
-        raise BadOutcome(f"{site.name}: writes must be a mapping from channel names to values, not {writes!r:.80}", placement=site.name)
-    return left
-
-
-__all__ = ["NOTHING", "PARKED", "BadOutcome", "Left", "again", "call", "checked", "failure_names"]
+def _check_writes(writes: Any, site: Site) -> None:
+    if type(writes) is dict or isinstance(writes, Mapping):
+        for channel in cast("Mapping[Any, Any]", writes):
+            if type(channel) is not str:
+                break
+        else:
+            return
+    raise BadOutcome(f"{site.name}: writes must be a mapping from channel names to values, not {writes!r:.80}", placement=site.name)

@@ -7,7 +7,7 @@ that leaves early stops the producer; nothing keeps running afterwards.
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from causeline.errors import Conflict, Misuse, Unavailable
 from causeline.graph.events import Event
@@ -52,7 +52,9 @@ class StreamChannel(Generic[T]):
         return channel
 
     @classmethod
-    def from_execution(cls, execution: Execution, select: Callable[[Event], Iterable[T] | None], *, capacity: int = 256) -> "StreamChannel[T]":
+    def from_execution(
+        cls, execution: Execution, select: Callable[[Event], Iterable[T] | None], *, capacity: int = 256
+    ) -> "StreamChannel[T]":
         """What `select` makes of an execution's events. The execution advances only as the channel is read; if it does not complete,
         the reader gets InnerFailed after the last item."""
 
@@ -63,8 +65,11 @@ class StreamChannel(Generic[T]):
             result = await execution
             if result.status != "completed":
                 told = result.error.message if result.error is not None else "no further reason"
-                raise InnerFailed(f"the inner execution ended {result.status}: {told}", status=result.status,
-                                  reason=None if result.error is None else result.error.code)
+                raise InnerFailed(
+                    f"the inner execution ended {result.status}: {told}",
+                    status=result.status,
+                    reason=None if result.error is None else result.error.code,
+                )
 
         return cls.driven(items, capacity=capacity)
 
@@ -96,14 +101,14 @@ class StreamChannel(Generic[T]):
             self._release_all()
 
     async def aclose(self) -> None:
-        """Stop: drop what is buffered, refuse producers, and wait until a driven producer has ended."""
-        self._leave()
+        """Leave, and wait until a driven producer has ended."""
+        self.leave()
         pump, self._pump = self._pump, None
         if pump is not None and pump is not asyncio.current_task():
             await asyncio.gather(pump, return_exceptions=True)
 
-    def _leave(self) -> None:
-        """Nobody reads any more."""
+    def leave(self) -> None:
+        """Nobody reads any more: drop what is buffered, refuse producers, stop a driven one."""
         self._closed = True
         self._buffer.clear()
         self._release_all()
@@ -116,7 +121,8 @@ class StreamChannel(Generic[T]):
         self._reading = True
         return _Reader(self)
 
-    async def _next(self) -> T:
+    async def take(self) -> T:
+        """The next item; raises StopAsyncIteration at the end, or what the channel failed with."""
         if self._source is not None and self._pump is None and not self._over:
             self._pump = asyncio.create_task(self._drive(self._source))
         while not self._buffer:
@@ -140,7 +146,7 @@ class StreamChannel(Generic[T]):
                 await self.push(item)
         except ChannelClosed:
             return
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the reader gets it
             self.fail(error)
         else:
             self.close()
@@ -182,11 +188,11 @@ class _Reader(Generic[T]):
         return self
 
     async def __anext__(self) -> T:
-        return await self._channel._next()
+        return await self._channel.take()
 
     async def aclose(self) -> None:
         """Stop reading and wait until a driven producer has ended."""
         await self._channel.aclose()
 
     def __del__(self) -> None:
-        self._channel._leave()
+        self._channel.leave()

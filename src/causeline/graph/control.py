@@ -5,9 +5,9 @@ Every task started here ends before the execution does.
 """
 
 import asyncio
+import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -60,9 +60,19 @@ class Control:
     """Shared by every frame of an execution. `halted` is why it must stop, None while it may run; `answers` are the answers to pauses
     by key; `steps` is the index of the next top-level step; `torn` is what a journal raised: nothing counts from then on."""
 
-    def __init__(self, programs: Mapping[str, Program], clock: Clock, limits: Limits, *, journal: Journal | None = None,
-                 services: Mapping[type, object] | None = None, sources: Mapping[str, Any] | None = None,
-                 answers: Mapping[str, Any] | None = None, observers: tuple[object, ...] = (), first_step: int = 0) -> None:
+    def __init__(
+        self,
+        programs: Mapping[str, Program],
+        clock: Clock,
+        limits: Limits,
+        *,
+        journal: Journal | None = None,
+        services: Mapping[type, object] | None = None,
+        sources: Mapping[str, Any] | None = None,
+        answers: Mapping[str, Any] | None = None,
+        observers: tuple[object, ...] = (),
+        first_step: int = 0,
+    ) -> None:
         self.programs = programs
         self.clock = clock
         self.limits = limits
@@ -81,6 +91,7 @@ class Control:
         self.on_emit: Callable[[Emitted], object] | None = getattr(journal, "on_emit", None)
         self.on_start: Callable[[int, str], object] | None = getattr(journal, "on_start", None)
         self.on_start: Callable[[int, str], object] | None = getattr(journal, "on_start", None)
+        self.ticks = time.monotonic
         self.breathe_at = 0.0
         self._slots: set[Slot] = set()
         self._spare: set[asyncio.Task[Any]] = set()
@@ -103,6 +114,16 @@ class Control:
         for slot in self._slots:
             if not slot.busy and slot.task is not me:
                 slot.task.cancel()
+
+    @staticmethod
+    def lock() -> asyncio.Lock:
+        """For branches that commit in turn."""
+        return asyncio.Lock()
+
+    @staticmethod
+    def dice() -> float:
+        """[0, 1), for the jitter of retries."""
+        return random.random()
 
     async def breathe(self) -> None:
         """Let the event loop run."""
@@ -214,20 +235,12 @@ class Control:
                 continue
             try:
                 call(event)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - whoever watches has no say in the walk
                 self.warnings.append(failure_of(error, type(observer).__name__, (), code="observer_failed"))
-
-    @asynccontextmanager
-    async def committing(self, slot: Slot) -> AsyncIterator[None]:
-        """While inside, a stop waits."""
-        slot.busy += 1
-        try:
-            yield
-        finally:
-            slot.busy -= 1
 
 
 def late(place: str, seconds: float) -> NodeTimeout:
+    """The error of a node that took too long."""
     return NodeTimeout(f"{place}: no outcome within {seconds} s; raise its timeout or make it faster", placement=place)
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from causeline.errors import Conflict, Misuse, Missing
+from causeline.errors import Conflict, Missing, Misuse
 from causeline.graph.check import check
 from causeline.graph.control import Control, SystemClock
 from causeline.graph.document import Document
@@ -46,8 +46,14 @@ class Dispatcher:
     """Holds nodes and documents and starts executions of them. `clock` is for deadlines, timeouts and retries; `strategies` are further
     gather strategies and `outcomes` further scatter reducers by name."""
 
-    def __init__(self, *, limits: Limits | None = None, clock: Clock | None = None, strategies: Mapping[str, Strategy] | None = None,
-                 outcomes: Mapping[str, OutcomeReducer] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        limits: Limits | None = None,
+        clock: Clock | None = None,
+        strategies: Mapping[str, Strategy] | None = None,
+        outcomes: Mapping[str, OutcomeReducer] | None = None,
+    ) -> None:
         self.limits = limits or Limits()
         self._clock: Clock = clock or SystemClock()
         self._strategies = dict(strategies or {})
@@ -98,14 +104,26 @@ class Dispatcher:
         if there is None:
             return
         if there.hash != document.hash:
-            raise Conflict(f"another version of {document.id} is registered; use another dispatcher, or give the document another IRI",
-                           code="document_taken", document=document.id)
+            raise Conflict(
+                f"another version of {document.id} is registered; use another dispatcher, or give the document another IRI",
+                code="document_taken",
+                document=document.id,
+            )
         if document.id in self._programs and self._programs[document.id].reducers != reducers:
             raise Conflict(f"{document.id} is registered with other reducers", code="document_taken", document=document.id)
 
-    def _check(self, document: Document, nodes: Mapping[str, Node], documents: Mapping[str, Document], reducers: Mapping[str, Reducer]) -> list[Finding]:
-        found = check(document, nodes, documents, closed=True, strategies=self._strategies, reducers=self._outcomes,
-                      channels={channel: one.name for channel, one in reducers.items()})
+    def _check(
+        self, document: Document, nodes: Mapping[str, Node], documents: Mapping[str, Document], reducers: Mapping[str, Reducer]
+    ) -> list[Finding]:
+        found = check(
+            document,
+            nodes,
+            documents,
+            closed=True,
+            strategies=self._strategies,
+            reducers=self._outcomes,
+            channels={channel: one.name for channel, one in reducers.items()},
+        )
         return [finding for finding in found if not finding.warning]
 
     def document(self, iri: str) -> Document:
@@ -114,23 +132,49 @@ class Dispatcher:
 
     # -- execution
 
-    def execute(self, iri: str, state: Mapping[str, Any] | None = None, *, sources: Mapping[str, Any] | None = None, deadline: float | None = None,
-                limits: Limits | None = None, journal: Journal | None = None, services: Mapping[type, object] | None = None,
-                observers: Iterable[object] = (), first_step: int = 0, entry: str | None = None) -> Execution:
+    def execute(
+        self,
+        iri: str,
+        state: Mapping[str, Any] | None = None,
+        *,
+        sources: Mapping[str, Any] | None = None,
+        deadline: float | None = None,
+        limits: Limits | None = None,
+        journal: Journal | None = None,
+        services: Mapping[type, object] | None = None,
+        observers: Iterable[object] = (),
+        first_step: int = 0,
+        entry: str | None = None,
+    ) -> Execution:
         """An execution of a document, not yet started. `state` are the first channel values; `sources` is scatter source -> iterable or
         async iterable, for the top-level document (async iterables in `state` count as sources too); `deadline` is in
         seconds from the start; `entry` names the one entrypoint to take. Raises Missing."""
         program = self._program(iri)
         if entry is not None and entry not in program.plan.entries:
-            raise Missing(f"{iri} has no entrypoint {entry!r}; it has {', '.join(program.plan.entries)}", code="unknown_entrypoint", entry=entry)
+            raise Missing(
+                f"{iri} has no entrypoint {entry!r}; it has {', '.join(program.plan.entries)}", code="unknown_entrypoint", entry=entry
+            )
         values = dict(state or {})
         found = {**_streams(values), **(sources or {})}
         child = open_child(program, {channel: value for channel, value in values.items() if channel not in found}, entry)
         return self._start(child, _Terms(found, deadline, limits, journal, services or {}, observers, first_step), {})
 
-    def resume(self, iri: str, saved: Mapping[str, Any], *, sources: Mapping[str, Any] | None = None, answers: Any = None, adopt: bool = False,
-               state: Mapping[str, Any] | None = None, deadline: float | None = None, limits: Limits | None = None, journal: Journal | None = None,
-               services: Mapping[type, object] | None = None, observers: Iterable[object] = (), first_step: int = 0) -> Execution:
+    def resume(
+        self,
+        iri: str,
+        saved: Mapping[str, Any],
+        *,
+        sources: Mapping[str, Any] | None = None,
+        answers: Any = None,
+        adopt: bool = False,
+        state: Mapping[str, Any] | None = None,
+        deadline: float | None = None,
+        limits: Limits | None = None,
+        journal: Journal | None = None,
+        services: Mapping[type, object] | None = None,
+        observers: Iterable[object] = (),
+        first_step: int = 0,
+    ) -> Execution:
         """Go on from `saved` ({position, channels, document} and, if a journal has them, `progress` rows).
 
         `answers` is pause key -> answer; a single value is taken where exactly one question is open. `state` holds values of channels that
@@ -141,8 +185,10 @@ class Dispatcher:
         program = self._program(iri)
         reader = Reader(self._bound, adopt=adopt)
         reader.check_hash(program.plan, saved["document"])
-        values = {channel: value if (one := program.reducers.get(channel)) is not None and not one.stored else plain(value, channel)
-                  for channel, value in cast("Mapping[str, Any]", saved["channels"]).items()}
+        values = {
+            channel: value if (one := program.reducers.get(channel)) is not None and not one.stored else plain(value, channel)
+            for channel, value in cast("Mapping[str, Any]", saved["channels"]).items()
+        }
         values.update(state or {})
         child = Child(program.plan, reader.position(program.plan, plain(saved["position"], "position")), Channels(values, program.reducers))
         given = _answers(answers, list(pauses(child.plan, child.position)))
@@ -151,8 +197,17 @@ class Dispatcher:
 
     def _start(self, child: Child, terms: _Terms, answers: Mapping[str, Any]) -> Execution:
         limits = terms.limits or self.limits
-        control = Control(self._programs, self._clock, limits, journal=terms.journal, services=terms.services, sources=terms.sources,
-                          answers=answers, observers=tuple(terms.observers), first_step=terms.first_step)
+        control = Control(
+            self._programs,
+            self._clock,
+            limits,
+            journal=terms.journal,
+            services=terms.services,
+            sources=terms.sources,
+            answers=answers,
+            observers=tuple(terms.observers),
+            first_step=terms.first_step,
+        )
         bounds = [seconds for seconds in (terms.deadline, limits.wall) if seconds is not None]
         return Execution(control, child, seconds=min(bounds, default=None))
 
@@ -181,7 +236,9 @@ def _answers(given: Any, asked: list[Pause]) -> Mapping[str, Any]:
         return {}
     if not isinstance(given, Mapping):
         if len(keys) != 1:
-            raise UnknownAnswer(f"one answer was given but {len(keys)} questions are open ({shown}); give answers={{key: answer}}", open=keys)
+            raise UnknownAnswer(
+                f"one answer was given but {len(keys)} questions are open ({shown}); give answers={{key: answer}}", open=keys
+            )
         return {keys[0]: given}
     answers = cast("Mapping[str, Any]", given)
     unknown = [key for key in answers if key not in keys]

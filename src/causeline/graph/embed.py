@@ -34,8 +34,10 @@ def resolve(dag: str | DagReference, values: Mapping[str, Any], item: Any, place
     found = read(base, dag.path if dag.source == "state" else f"item.{dag.path}")
     if found not in dag.candidates:
         shown = "nothing" if found is MISSING else repr(found)
-        raise NotACandidate(f"{place_name}: {dag.path} in the {dag.source} holds {shown}; "
-                            f"it must be one of {', '.join(dag.candidates)}", placement=place_name)
+        raise NotACandidate(
+            f"{place_name}: {dag.path} in the {dag.source} holds {shown}; it must be one of {', '.join(dag.candidates)}",
+            placement=place_name,
+        )
     return found
 
 

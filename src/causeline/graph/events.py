@@ -16,8 +16,9 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of one execution. `visits` counts visits of one document including its embedded documents (each scatter item counts
-    for itself), `depth` nested documents, `width` items of a scatter over a finite source (async sources have no bound); `wall` is in seconds.
+    """Bounds of one execution. `visits` counts visits of one document including its embedded documents (each scatter item
+    counts for itself), `depth` nested documents, `width` items of a scatter over a finite source (async sources have no
+    bound); `wall` is in seconds.
 
     Exceeding the first three fails the execution with `limit_visits`, `limit_depth`, `limit_width`; `wall` ends it as `timed_out`.
     """
@@ -32,8 +33,9 @@ class LimitReached(Exhausted):
     """A bound of Limits was reached; no `error` route catches this."""
 
     def __init__(self, limit: str, bound: float, place: str) -> None:
-        super().__init__(f"{place}: more than {bound} {limit}; find what repeats, or raise Limits({limit}=...)",
-                         limit=limit, code=f"limit_{limit}")
+        super().__init__(
+            f"{place}: more than {bound} {limit}; find what repeats, or raise Limits({limit}=...)", limit=limit, code=f"limit_{limit}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

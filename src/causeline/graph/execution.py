@@ -59,7 +59,7 @@ class Execution:
         """Steps, progress inside steps, and what nodes emit, as they come."""
         return _Events(self)
 
-    async def _next(self) -> Event | None:
+    async def take(self) -> Event | None:
         """The next event, None at the end; raises what the journal raised."""
         if not self._events and self._result is None:
             self._control.deliver = self._deliver
@@ -76,8 +76,8 @@ class Execution:
         await self._start()
         return None
 
-    def _leave(self) -> None:
-        """Whoever iterated is gone."""
+    def leave(self) -> None:
+        """Whoever iterated is gone: cancel, unless the walk is over."""
         if self._result is None and self._task is not None:
             self._control.deliver = None
             self._release()
@@ -158,16 +158,16 @@ class _Events:
         return self
 
     async def __anext__(self) -> Event:
-        event = await self._execution._next()
+        event = await self._execution.take()
         if event is None:
             raise StopAsyncIteration
         return event
 
     async def aclose(self) -> None:
         """Leave the iteration and wait until the walk has ended."""
-        self._execution._leave()
+        self._execution.leave()
         if self._execution.status == "running":
             await self._execution
 
     def __del__(self) -> None:
-        self._execution._leave()
+        self._execution.leave()

@@ -18,9 +18,9 @@ GATHERED = "gatherResults"
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One finished producer as a strategy sees it. `item` is the scatter item (for other producers: what the visit wrote), `state` the final
-    state of the item's body (for other producers: the document's state after the visit), `result` the value of the
-    declared result field, or MISSING."""
+    """One finished producer as a strategy sees it. `item` is the scatter item (for other producers: what the visit
+    wrote), `state` the final state of the item's body (for other producers: the document's state after the visit), `result`
+    the value of the declared result field, or MISSING."""
 
     source: str
     index: int
@@ -117,7 +117,7 @@ class _Partition:
         return record.item if record.result is MISSING else record.result
 
     def start(self, gather: Gather) -> Any:
-        return {port: [] for port in gather.partitions}
+        return {port: list[Any]() for port in gather.partitions}
 
     def add(self, gather: Gather, total: Any, port: str, value: Any) -> Any:
         total[port].append(value)
@@ -137,8 +137,14 @@ class _Custom:
 
     def pick(self, gather: Gather, record: Record) -> Any:
         result = None if record.result is MISSING else record.result
-        return {"source": record.source, "index": record.index, "item": record.item, "output": record.port,
-                "terminalOutcome": "failed" if record.port == ERROR else "completed", "result": result}
+        return {
+            "source": record.source,
+            "index": record.index,
+            "item": record.item,
+            "output": record.port,
+            "terminalOutcome": "failed" if record.port == ERROR else "completed",
+            "result": result,
+        }
 
     def start(self, gather: Gather) -> Any:
         return []
@@ -170,7 +176,11 @@ class _Discard:
 
 
 STRATEGIES: Mapping[str, Strategy] = {
-    "map": _Mapping(), "append": _Listing(port=False), "collect": _Listing(port=True), "partition": _Partition(), "custom": _Custom(),
+    "map": _Mapping(),
+    "append": _Listing(port=False),
+    "collect": _Listing(port=True),
+    "partition": _Partition(),
+    "custom": _Custom(),
     "discard": _Discard(),
 }
 

@@ -6,7 +6,7 @@ most one branch: branches only end or meet at a gather. A command says which bra
 
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from causeline.graph.document import Gather, Terminal
 from causeline.graph.plan import Plan
@@ -146,7 +146,7 @@ def _ended(plan: Plan, position: Position) -> Commands:
     return (Finish(verdict(plan, position)),)
 
 
-def verdict(plan: Plan, position: Position) -> str:
+def verdict(plan: Plan, position: Position) -> Literal["completed", "failed", "stalled"]:
     """What a position without anything left to run has come to. A failed terminal counts before a barrier that waits."""
     if any(isinstance(one := plan.placements[number], Terminal) and one.outcome == "failed" for number in position.reached):
         return "failed"
@@ -203,27 +203,34 @@ def _age(branch: Branch) -> int:
     return branch.lineage & -branch.lineage
 
 
-def settle(position: Position, branch: Branch, writes: Mapping[str, Any], values: Mapping[str, Any], ordered: Container[str]) -> Mapping[str, Any]:
-    """The writes as they count when several branches run: of the last writes of branches that do not know of each other, the one of the
-    placement declared last counts, whichever finished first. `values` are the channels before the writes; channels in `ordered`
-    (those with another reducer than override) are let through.
+Races = dict[str, list[tuple[int, int, Any]]]
+
+
+def settle(
+    position: Position, branch: Branch, writes: Mapping[str, Any], values: Mapping[str, Any], ordered: Container[str]
+) -> tuple[Mapping[str, Any], Races]:
+    """The writes as they count when several branches run, and the races to remember: of the last writes of branches that do not know of
+    each other, the one of the placement declared last counts, whichever finished first. `values` are the channels before the
+    writes; channels in `ordered` (those with another reducer than override) are let through.
 
     Each race entry is (lineage, placement, value); the entry that counts keeps no value, because the channel holds it.
     """
     counted: dict[str, Any] = {}
+    races: Races = {}
     for channel, value in writes.items():
         if channel in ordered:
             counted[channel] = value
             continue
         old = position.races.get(channel, [])
         winner = max(old, key=_standing, default=None)
-        entries = [(lineage, at, values.get(channel) if entry is winner else held) for entry in old
-                   for lineage, at, held in (entry,) if not lineage & branch.lineage]
+        entries = [
+            (entry[0], entry[1], values.get(channel) if entry is winner else entry[2]) for entry in old if not entry[0] & branch.lineage
+        ]
         entries.append((branch.lineage, branch.at, value))
         best = max(entries, key=_standing)
         counted[channel] = best[2]
-        position.races[channel] = sorted(((entry[0], entry[1], None if entry is best else entry[2]) for entry in entries), key=_standing)
-    return counted
+        races[channel] = sorted(((entry[0], entry[1], None if entry is best else entry[2]) for entry in entries), key=_standing)
+    return counted, races
 
 
 def _standing(entry: tuple[int, int, Any]) -> tuple[int, int]:
@@ -231,5 +238,8 @@ def _standing(entry: tuple[int, int, Any]) -> tuple[int, int]:
 
 
 _TABLE: Mapping[type, Callable[[Plan, Position, Any], Commands]] = {
-    Started: _on_started, Returned: _on_returned, Parked: _on_parked, PhaseReturned: _on_phase,
+    Started: _on_started,
+    Returned: _on_returned,
+    Parked: _on_parked,
+    PhaseReturned: _on_phase,
 }

@@ -4,18 +4,18 @@ Law: one failing item never fails another. A worker pulls only when it is free, 
 waits for an answer the others still finish.
 """
 
-import time
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from causeline.errors import Unavailable
-from causeline.graph.calls import NOTHING, PARKED, Left, again, call, failure_names
+from causeline.graph.calls import NOTHING, Left, again, call, failure_names
 from causeline.graph.control import Control, JournalFailed, Slot, failure_of
 from causeline.graph.document import Scatter
 from causeline.graph.embed import INDEX_KEY, resolve, seeds
 from causeline.graph.events import Failure, LimitReached, Path, Progress, Status
 from causeline.graph.gather import ERROR
+from causeline.graph.node import PARKED
 from causeline.graph.position import Branch, Child, Fan
 from causeline.graph.program import Program, Site
 from causeline.graph.replay import fold, item_writes
@@ -89,9 +89,10 @@ class Scan:
     async def work(self, slot: Slot) -> None:
         """One worker: pull, run, make durable, until nothing is left or everything stops."""
         control = self.host.control
+        ticks = control.ticks
         try:
             while control.halted is None and self.broken is None:
-                if time.monotonic() >= control.breathe_at:
+                if ticks() >= control.breathe_at:
                     await control.breathe()
                     continue
                 unit = await self._next()
@@ -109,7 +110,7 @@ class Scan:
             unit = await self.pull.next()
         except LimitReached:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a source of the caller's may raise anything
             self.broken = error
             return None
         if unit is None:
@@ -127,7 +128,7 @@ class Scan:
             return await self._document(unit, path, slot)
         except (LimitReached, JournalFailed):
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - it fails its item and nothing else
             return Done(ERROR, self._values(unit), failure_of(error, self.site.name, path))
 
     def _values(self, unit: Unit) -> dict[str, Any]:
@@ -140,8 +141,17 @@ class Scan:
             if key not in self.host.control.answers:
                 return None
             answer = self.host.control.answers[key]
-        left = await call(self.host.control, slot, self.site, MappingProxyType(values), path, self.host.number, item=unit.value, index=index,
-                          answer=answer)
+        left = await call(
+            self.host.control,
+            slot,
+            self.site,
+            MappingProxyType(values),
+            path,
+            self.host.number,
+            item=unit.value,
+            index=index,
+            answer=answer,
+        )
         if left.port == PARKED:
             self.fan.parked[index] = left.question
             return None
@@ -169,7 +179,7 @@ class Scan:
                 return Done(SUCCESS, child.channels.values)
             failure = frame.failure
             assert failure is not None
-            delay = again(self.scatter.retry, failure_names(failure), attempt, waited, failure.cause)
+            delay = again(self.host.control, self.scatter.retry, failure_names(failure), attempt, waited, failure.cause)
             if delay is None:
                 return Done(ERROR, child.channels.values, failure)
             del self.fan.children[unit.index]
@@ -212,7 +222,11 @@ async def scatter(host: Host, branch: Branch, site: Site, slot: Slot, key: str) 
     if not isinstance(branch.inner, Fan):
         branch.inner = Fan()
     fan = branch.inner
-    found = control.sources[placement.source] if not host.path and placement.source in control.sources else read(host.channels.values, placement.source)
+    found = (
+        control.sources[placement.source]
+        if not host.path and placement.source in control.sources
+        else read(host.channels.values, placement.source)
+    )
     pull = open_source(placement, found, fan, control.limits.width, control.clock.sleep)
     scan = Scan(host, site, fan, pull, key)
     try:
@@ -240,4 +254,5 @@ def has_work(host: Host, fan: Fan, site: Site, key: str) -> bool:
     if not known or fan.total is None or fan.total - sum(fan.tally.values()) > known:
         return True
     return any(f"{key}/{index}" in host.control.answers for index in fan.parked) or any(
-        host.item_frame(child, site, key, index, None).has_work() for index, child in fan.children.items())
+        host.item_frame(child, site, key, index, None).has_work() for index, child in fan.children.items()
+    )

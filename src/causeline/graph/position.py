@@ -39,10 +39,10 @@ class Fan:
 
     `done` are the finished item indexes as sorted, disjoint [from, to) ranges, so its size follows the number of items in
     flight. `kept` is what finished items left for the gather, in source order as far as the items are finished from the start on
-    (a fold or a list of records for each gather, see `scatter`), `ahead` the records of later ones. `first` is the index and port of the first
-    item, `failure` the index and failure of the first that failed. `parked` are questions of node bodies, `children`
-    documents of items in flight, `pending` journalled rows (plain) for documents not opened again yet. `total` is the number
-    of items (or batches) once the source has ended.
+    (a fold or a list of records for each gather, see `scatter`), `ahead` the records of later ones. `first` is the index and
+    port of the first item, `failure` the index and failure of the first that failed. `parked` are questions of node bodies,
+    `children` documents of items in flight, `pending` journalled rows (plain) for documents not opened again yet. `total`
+    is the number of items (or batches) once the source has ended.
     """
 
     done: list[list[int]] = field(default_factory=list[list[int]])
@@ -105,10 +105,18 @@ class Position:
 
     def fork(self) -> "Position":
         """A copy whose branches and barriers can change alone; unfinished inner work is shared."""
-        return Position(self.visits, [Branch(one.at, one.lineage, one.inner, one.arrived, one.waits, one.question) for one in self.branches],
-                        {number: Barrier({slot: list(queue) for slot, queue in one.waiting.items()}, one.fired)
-                         for number, one in self.barriers.items()},
-                        list(self.reached), {channel: list(entries) for channel, entries in self.races.items()}, self.pre, self.post)
+        return Position(
+            self.visits,
+            [Branch(one.at, one.lineage, one.inner, one.arrived, one.waits, one.question) for one in self.branches],
+            {
+                number: Barrier({slot: list(queue) for slot, queue in one.waiting.items()}, one.fired)
+                for number, one in self.barriers.items()
+            },
+            list(self.reached),
+            {channel: list(entries) for channel, entries in self.races.items()},
+            self.pre,
+            self.post,
+        )
 
     def is_parked(self) -> bool:
         """True if some visit at any depth waits for an answer."""
@@ -125,13 +133,16 @@ class Position:
         if self.branches:
             found["branches"] = [_branch_to_plain(plan, branch, many) for branch in self.branches]
         if self.barriers:
-            found["barriers"] = {plan.placements[number].name: _barrier_to_plain(plan, number, barrier)
-                                 for number, barrier in self.barriers.items()}
+            found["barriers"] = {
+                plan.placements[number].name: _barrier_to_plain(plan, number, barrier) for number, barrier in self.barriers.items()
+            }
         if self.reached:
             found["reached"] = [plan.placements[number].name for number in self.reached]
         if self.races:
-            found["races"] = {channel: [[labels(plan, lineage), plan.placements[at].name, value] for lineage, at, value in entries]
-                              for channel, entries in self.races.items()}
+            found["races"] = {
+                channel: [[labels(plan, lineage), plan.placements[at].name, value] for lineage, at, value in entries]
+                for channel, entries in self.races.items()
+            }
         if self.pre:
             found["pre"] = self.pre
         if self.post:
@@ -221,8 +232,13 @@ def _branch_to_plain(plan: Plan, branch: Branch, many: bool) -> dict[str, Any]:
 
 def _barrier_to_plain(plan: Plan, number: int, barrier: Barrier) -> dict[str, Any]:
     sources = list(plan.slots[number])
-    found: dict[str, Any] = {"waiting": {"" if slot == UNCOUNTED else sources[slot]: [[labels(plan, lineage), arrival] for lineage, arrival in queue]
-                                         for slot, queue in sorted(barrier.waiting.items()) if queue}}
+    found: dict[str, Any] = {
+        "waiting": {
+            "" if slot == UNCOUNTED else sources[slot]: [[labels(plan, lineage), arrival] for lineage, arrival in queue]
+            for slot, queue in sorted(barrier.waiting.items())
+            if queue
+        }
+    }
     if barrier.fired:
         found["fired"] = labels(plan, barrier.fired)
     return found
@@ -230,8 +246,12 @@ def _barrier_to_plain(plan: Plan, number: int, barrier: Barrier) -> dict[str, An
 
 def child_to_plain(child: Child) -> dict[str, Any]:
     """Plain JSON of a child document; its channels are copied, because they still change."""
-    return {"document": child.plan.document.id, "hash": child.plan.document.hash, "position": child.position.to_plain(child.plan),
-            "channels": child.channels.to_plain()}
+    return {
+        "document": child.plan.document.id,
+        "hash": child.plan.document.hash,
+        "position": child.position.to_plain(child.plan),
+        "channels": child.channels.to_plain(),
+    }
 
 
 def _fan_to_plain(fan: Fan) -> dict[str, Any]:
@@ -267,15 +287,19 @@ class Reader:
         try:
             return self._position(plan, found)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise PositionMismatch(f"the saved position cannot be read against {plan.document.id}: {error!r}; "
-                                   "it was damaged, or written by another version") from error
+            raise PositionMismatch(
+                f"the saved position cannot be read against {plan.document.id}: {error!r}; it was damaged, or written by another version"
+            ) from error
 
     def check_hash(self, plan: Plan, expected: object) -> None:
         """Refuse a position made for another version of the document."""
         if expected != plan.document.hash and not self._adopt:
-            raise PositionMismatch(f"the position was saved for another version of {plan.document.id} "
-                                   f"(hash {str(expected)[:12]}, registered {plan.document.hash[:12]}); register the version it was made "
-                                   "for, or pass adopt=True to continue on this one", document=plan.document.id)
+            raise PositionMismatch(
+                f"the position was saved for another version of {plan.document.id} "
+                f"(hash {str(expected)[:12]}, registered {plan.document.hash[:12]}); register the version it was made "
+                "for, or pass adopt=True to continue on this one",
+                document=plan.document.id,
+            )
 
     def _position(self, plan: Plan, found: Mapping[str, Any]) -> Position:
         names = {placement.name: number for number, placement in enumerate(plan.placements)}
@@ -283,15 +307,20 @@ class Reader:
 
         def at(name: str) -> int:
             if name not in names:
-                raise PositionMismatch(f"{plan.document.id} has no placement named {name!r}, where the saved position stands; "
-                                       "continue on a version that has it", document=plan.document.id, placement=name)
+                raise PositionMismatch(
+                    f"{plan.document.id} has no placement named {name!r}, where the saved position stands; "
+                    "continue on a version that has it",
+                    document=plan.document.id,
+                    placement=name,
+                )
             return names[name]
 
         def lineage(given: list[str]) -> int:
             missing = [label for label in given if label not in bits]
             if missing:
-                raise PositionMismatch(f"{plan.document.id} has no entrypoint {missing[0]!r}, from which a saved branch came",
-                                       document=plan.document.id)
+                raise PositionMismatch(
+                    f"{plan.document.id} has no entrypoint {missing[0]!r}, from which a saved branch came", document=plan.document.id
+                )
             return sum(bits[label] for label in given)
 
         position = Position(visits=found["visits"], pre=found.get("pre", 0), post=found.get("post", 0))
@@ -300,11 +329,18 @@ class Reader:
         for name, one in found.get("barriers", {}).items():
             number = at(name)
             slots = plan.slots[number]
-            position.barriers[number] = Barrier({slots[source] if source else UNCOUNTED: [(lineage(origin), arrival) for origin, arrival in queue]
-                                                 for source, queue in one["waiting"].items()}, lineage(one.get("fired", [])))
+            position.barriers[number] = Barrier(
+                {
+                    slots[source] if source else UNCOUNTED: [(lineage(origin), arrival) for origin, arrival in queue]
+                    for source, queue in one["waiting"].items()
+                },
+                lineage(one.get("fired", [])),
+            )
         position.reached = [at(name) for name in found.get("reached", ())]
-        position.races = {channel: [(lineage(origin), at(name), value) for origin, name, value in entries]
-                          for channel, entries in found.get("races", {}).items()}
+        position.races = {
+            channel: [(lineage(origin), at(name), value) for origin, name, value in entries]
+            for channel, entries in found.get("races", {}).items()
+        }
         return position
 
     def _branch(self, plan: Plan, at: int, lineage: int, found: Mapping[str, Any]) -> Branch:
@@ -320,17 +356,32 @@ class Reader:
 
     def _fits(self, plan: Plan, placement: Any, kind: type) -> None:
         if not isinstance(placement, kind):
-            raise PositionMismatch(f"placement {placement.name!r} of {plan.document.id} was a {kind.__name__} when the position was saved "
-                                   f"and is a {type(placement).__name__} now", document=plan.document.id, placement=placement.name)
+            raise PositionMismatch(
+                f"placement {placement.name!r} of {plan.document.id} was a {kind.__name__} when the position was saved "
+                f"and is a {type(placement).__name__} now",
+                document=plan.document.id,
+                placement=placement.name,
+            )
 
     def _child(self, found: Mapping[str, Any]) -> Child:
         plan, reducers = self._resolve(found["document"])
         self.check_hash(plan, found["hash"])
-        return Child(plan, self._position(plan, found["position"]), Channels(cast("Mapping[str, Any]", plain(found["channels"], "channels")), reducers))
+        return Child(
+            plan,
+            self._position(plan, found["position"]),
+            Channels(cast("Mapping[str, Any]", plain(found["channels"], "channels")), reducers),
+        )
 
     def _fan(self, found: Mapping[str, Any]) -> Fan:
-        return Fan([list(one) for one in found["done"]], dict(found["tally"]), found.get("first"), plain(found.get("kept"), "kept"),
-                   {index: record for index, record in found.get("ahead", ())}, {index: one for index, one in found.get("parked", ())},
-                   {index: self._child(one) for index, one in found.get("children", ())},
-                   {index: list(rows) for index, rows in found.get("pending", ())}, found.get("failure"), found.get("total"))
-
+        return Fan(
+            [list(one) for one in found["done"]],
+            dict(found["tally"]),
+            found.get("first"),
+            plain(found.get("kept"), "kept"),
+            dict(found.get("ahead", ())),
+            dict(found.get("parked", ())),
+            {index: self._child(one) for index, one in found.get("children", ())},
+            {index: list(rows) for index, rows in found.get("pending", ())},
+            found.get("failure"),
+            found.get("total"),
+        )

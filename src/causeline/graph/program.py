@@ -48,13 +48,26 @@ class Program:
     forks: bool
 
 
-def bind(plan: Plan, nodes: Mapping[str, Node], reducers: Mapping[str, Reducer], strategies: Mapping[str, Strategy],
-         outcomes: Mapping[str, OutcomeReducer]) -> Program:
+def bind(
+    plan: Plan,
+    nodes: Mapping[str, Node],
+    reducers: Mapping[str, Reducer],
+    strategies: Mapping[str, Strategy],
+    outcomes: Mapping[str, OutcomeReducer],
+) -> Program:
     """Bind a checked plan; every node, strategy and reducer it names is there."""
     known = {**STRATEGIES, **strategies}
-    sites = tuple(_site(plan, number, placement, nodes, known, {**OUTCOMES, **outcomes}) for number, placement in enumerate(plan.placements))
-    return Program(plan, sites, reducers, frozenset(channel for channel, one in reducers.items() if one.name != "override"),
-                   {label: _feeds(plan, feeds, known) for label, feeds in plan.entry_feeds.items()}, len(plan.entries) > 1)
+    sites = tuple(
+        _site(plan, number, placement, nodes, known, {**OUTCOMES, **outcomes}) for number, placement in enumerate(plan.placements)
+    )
+    return Program(
+        plan,
+        sites,
+        reducers,
+        frozenset(channel for channel, one in reducers.items() if one.name != "override"),
+        {label: _feeds(plan, feeds, known) for label, feeds in plan.entry_feeds.items()},
+        len(plan.entries) > 1,
+    )
 
 
 def _feeds(plan: Plan, feeds: Mapping[int, int], strategies: Mapping[str, Strategy]) -> tuple[Feed, ...]:
@@ -62,13 +75,22 @@ def _feeds(plan: Plan, feeds: Mapping[int, int], strategies: Mapping[str, Strate
     for number, slot in feeds.items():
         gather = plan.placements[number]
         assert isinstance(gather, Gather)
-        found.append(Feed(number, gather, strategies[gather.strategy], plan.inputs[number][slot] or gather.result_field,
-                          len(plan.slots[number]) == 1))
+        found.append(
+            Feed(
+                number, gather, strategies[gather.strategy], plan.inputs[number][slot] or gather.result_field, len(plan.slots[number]) == 1
+            )
+        )
     return tuple(found)
 
 
-def _site(plan: Plan, number: int, placement: Placement, nodes: Mapping[str, Node], strategies: Mapping[str, Strategy],
-          outcomes: Mapping[str, OutcomeReducer]) -> Site:
+def _site(
+    plan: Plan,
+    number: int,
+    placement: Placement,
+    nodes: Mapping[str, Node],
+    strategies: Mapping[str, Strategy],
+    outcomes: Mapping[str, OutcomeReducer],
+) -> Site:
     rest: dict[str, Any] = {}
     node: Node | None = None
     if isinstance(placement, Single | Phase):
@@ -82,8 +104,20 @@ def _site(plan: Plan, number: int, placement: Placement, nodes: Mapping[str, Nod
         rest = {"strategy": strategies[placement.strategy]}
     elif isinstance(placement, Scatter):
         node = nodes[placement.body.node] if isinstance(placement.body, NodeBody) else None
-        rest = {"dag": placement.body.dag if isinstance(placement.body, DagBody) else None, "retry": placement.retry,
-                "outcome": outcomes[placement.reducer]}
+        rest = {
+            "dag": placement.body.dag if isinstance(placement.body, DagBody) else None,
+            "retry": placement.retry,
+            "outcome": outcomes[placement.reducer],
+        }
     timeout = rest.pop("timeout", None) or (None if node is None else node.timeout)
-    return Site(number, placement, placement.name, plan.routes[number], node=node, timeout=timeout, feeds=_feeds(plan, plan.feeds[number], strategies),
-                plain_call=timeout is None and rest.get("retry") is None, **rest)
+    return Site(
+        number,
+        placement,
+        placement.name,
+        plan.routes[number],
+        node=node,
+        timeout=timeout,
+        feeds=_feeds(plan, plan.feeds[number], strategies),
+        plain_call=timeout is None and rest.get("retry") is None,
+        **rest,
+    )

@@ -51,7 +51,7 @@ def fold(programs: Mapping[str, Program], child: Child, rows: Iterable[Progress]
 
 def _phase(child: Child, name: str | int, row: Progress) -> None:
     plan, position = child.plan, child.position
-    due = plan.pre[position.pre:position.pre + 1] or plan.post[position.post:position.post + 1]
+    due = plan.pre[position.pre : position.pre + 1] or plan.post[position.post : position.post + 1]
     if due and plan.placements[due[0]].name == name:
         step(plan, position, PhaseReturned(due[0]))
         child.channels.replay(row.writes[DELTA])

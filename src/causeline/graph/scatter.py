@@ -41,7 +41,10 @@ def _terminal(_tally: Mapping[str, int], first: str) -> str:
 
 
 OUTCOMES: Mapping[str, OutcomeReducer] = {
-    "aggregate": _aggregate, "all-success": _all_success, "any-success": _any_success, "terminal": _terminal,
+    "aggregate": _aggregate,
+    "all-success": _all_success,
+    "any-success": _any_success,
+    "terminal": _terminal,
 }
 
 
@@ -74,9 +77,11 @@ def pick(feeds: tuple[Feed, ...], source: str, index: int, item: Any, port: str,
     return kept
 
 
-def take(fan: Fan, feeds: tuple[Feed, ...], index: int, items: Iterable[int], port: str, kept: Kept,
-         failure: Mapping[str, Any] | None = None) -> None:
-    """An item (or a batch: `index` is its first item, `items` all of them) has finished, with what the gathers keep of it and why it failed."""
+def take(
+    fan: Fan, feeds: tuple[Feed, ...], index: int, items: Iterable[int], port: str, kept: Kept, failure: Mapping[str, Any] | None = None
+) -> None:
+    """An item (or a batch: `index` is its first item, `items` all of them) has finished, with what the gathers keep of it and
+    why it failed."""
     fan.tally[port] = fan.tally.get(port, 0) + 1
     if fan.first is None or index < fan.first[0]:
         fan.first = [index, port]

@@ -51,19 +51,23 @@ def open_source(scatter: Scatter, found: Any, fan: Fan, width: int, sleep: Sleep
     if found is MISSING or found is None:
         found = ()
     skip = [(low, high) for low, high in fan.done]
-    if isinstance(found, AsyncIterable):
-        arriving = Arriving(cast("AsyncIterable[Any]", found), skip)
+    given: object = found
+    if isinstance(given, AsyncIterable):
+        arriving = Arriving(cast("AsyncIterable[Any]", given), skip)
         return arriving if scatter.reservoir is None else ArrivingBatches(arriving, scatter.reservoir, sleep)
-    if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable):
-        raise BadSource(f"{scatter.name}: the source {scatter.source!r} holds a {type(found).__name__}; "
-                        "give a list, an iterable or an async iterable", placement=scatter.name)
-    units = _units(scatter, cast("Iterable[Any]", found), skip, width)
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        kind = type(cast("object", given)).__name__
+        raise BadSource(
+            f"{scatter.name}: the source {scatter.source!r} holds a {kind}; give a list, an iterable or an async iterable",
+            placement=scatter.name,
+        )
+    units = _units(scatter, cast("Iterable[Any]", given), skip, width)
     return Ready(units if scatter.reservoir is None else _batches(units, scatter.reservoir))
 
 
 def _units(scatter: Scatter, found: Iterable[Any], skip: list[tuple[int, int]], width: int) -> Iterator[Unit]:
     if isinstance(found, Sequence):
-        listed = cast("Sequence[Any]", found)
+        listed: Sequence[Any] = found
         if len(listed) > width:
             raise LimitReached("width", width, scatter.name)
         start = skip[0][1] if skip and skip[0][0] == 0 else 0
@@ -164,7 +168,7 @@ def _batches(units: Iterator[Unit], reservoir: Reservoir) -> Iterator[Unit]:
             full = buffers.add(unit)
             if full is not None:
                 yield full
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - raised again after what was held
         broken = error
     yield from buffers.release()
     if broken is not None:
@@ -205,7 +209,7 @@ class ArrivingBatches:
             return
         try:
             unit = await asyncio.shield(self._pulling)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - raised again after what was held
             unit, self._broken = None, error
         self._pulling = None
         if unit is None:

@@ -22,8 +22,10 @@ class NotPlain(Invalid):
     code = "not_plain"
 
     def __init__(self, path: str, found: str) -> None:
-        super().__init__(f"{path} holds a {found}, which is not plain JSON; write plain values, "
-                         "or register the channel with Reducer(..., stored=False)", path=path)
+        super().__init__(
+            f"{path} holds a {found}, which is not plain JSON; write plain values, or register the channel with Reducer(..., stored=False)",
+            path=path,
+        )
         self.path = path
 
 
@@ -76,13 +78,19 @@ def as_reducer(channel: str, given: "str | Combine | Reducer") -> Reducer:
         return given
     if isinstance(given, str):
         if given not in BUILT_IN:
-            raise Invalid(f"channel {channel}: unknown reducer {given!r}; known are {', '.join(BUILT_IN)}, or give a function",
-                          code="unknown_reducer", channel=channel)
+            raise Invalid(
+                f"channel {channel}: unknown reducer {given!r}; known are {', '.join(BUILT_IN)}, or give a function",
+                code="unknown_reducer",
+                channel=channel,
+            )
         return BUILT_IN[given]
     name = getattr(given, "__name__", "custom")
     if name in BUILT_IN:
-        raise Invalid(f"channel {channel}: a function named {name!r} would be taken for the built-in reducer; give Reducer(another name, function)",
-                      code="unknown_reducer", channel=channel)
+        raise Invalid(
+            f"channel {channel}: a function named {name!r} would be taken for the built-in reducer; give Reducer(another name, function)",
+            code="unknown_reducer",
+            channel=channel,
+        )
     return Reducer(name, given)
 
 
@@ -121,14 +129,25 @@ class Channels:
         reducer = self.reducers.get(channel, OVERRIDE)
         return APPEND if reducer is OVERRIDE and channel in extended else reducer
 
+    def check(self, writes: Mapping[str, Any], extended: Container[str] = ()) -> None:
+        """Raise Invalid where a write does not fit its reducer, before anything is changed."""
+        for channel, write in writes.items() if self.reducers or extended else ():
+            kind = _IN_PLACE.get(self._reducer(channel, extended).name)
+            if kind is not None:
+                _fits(channel, kind, write, self.values.get(channel))
+
     def replay(self, delta: Mapping[str, Mapping[str, Any]]) -> None:
         """Do again what a stored delta says: its op where that is built in, else the channel's own reducer."""
         for channel, change in delta.items():
             op = change["op"]
             reducer = BUILT_IN.get(op) or self.reducers.get(channel)
             if reducer is None:
-                raise Invalid(f"channel {channel} was written by the reducer {op!r}, which is not registered here; "
-                              "register the document with the same reducers", code="unknown_reducer", channel=channel)
+                raise Invalid(
+                    f"channel {channel} was written by the reducer {op!r}, which is not registered here; "
+                    "register the document with the same reducers",
+                    code="unknown_reducer",
+                    channel=channel,
+                )
             if reducer is OVERRIDE:
                 self.values[channel] = change["value"]
                 self._owned.discard(channel)
@@ -148,12 +167,7 @@ class Channels:
         old = self.values.get(channel)
         kind = _IN_PLACE.get(reducer.name)
         if kind is not None:
-            if not isinstance(write, kind):
-                raise Invalid(f"channel {channel} has the reducer {reducer.name} and takes a {kind.__name__}, "
-                              f"not a {type(write).__name__}", code="bad_write", channel=channel)
-            if old is not None and not isinstance(old, kind):
-                raise Invalid(f"channel {channel} holds a {type(old).__name__}, to which {reducer.name} cannot add",
-                              code="bad_write", channel=channel)
+            _fits(channel, kind, write, old)
             if old is not None and channel not in self._owned:
                 old = kind(old)
             self._owned.add(channel)
@@ -162,8 +176,18 @@ class Channels:
     def to_plain(self) -> dict[str, Any]:
         """A deep copy as plain JSON, without channels that are not stored. Raises NotPlain."""
         reducers = self.reducers
-        return {channel: plain(value, channel) for channel, value in self.values.items()
-                if channel not in reducers or reducers[channel].stored}
+        return {
+            channel: plain(value, channel) for channel, value in self.values.items() if channel not in reducers or reducers[channel].stored
+        }
+
+
+def _fits(channel: str, kind: type, write: Any, old: Any) -> None:
+    if not isinstance(write, kind):
+        raise Invalid(f"channel {channel} takes a {kind.__name__}, not a {type(write).__name__}", code="bad_write", channel=channel)
+    if old is not None and not isinstance(old, kind):
+        raise Invalid(
+            f"channel {channel} holds a {type(old).__name__}, to which a {kind.__name__} cannot be added", code="bad_write", channel=channel
+        )
 
 
 class Preview(Mapping[str, Any]):
@@ -213,6 +237,7 @@ def read(values: Mapping[str, Any], path: str) -> Any:
 
 
 def read_in(found: Any, parts: list[str]) -> Any:
+    """Follow keys and list positions from a value; MISSING where they lead nowhere."""
     for part in parts:
         if isinstance(found, Mapping):
             found = cast("Mapping[str, Any]", found).get(part, MISSING)
@@ -258,27 +283,38 @@ def plain(value: Any, path: str) -> Any:
 
 
 def _copy(value: Any, trail: list[str], depth: int) -> Any:
-    kind = type(value)
+    kind = cast("type[object]", type(value))
     if kind in _LEAVES:
         return value
-    step: Any = None
-    try:
-        if depth and kind is list:
-            copied: list[Any] = []
-            for step, item in enumerate(value):
-                copied.append(item if type(item) in _LEAVES else _copy(item, trail, depth - 1))
-            return copied
-        if depth and kind is dict:
-            made: dict[str, Any] = {}
-            for step, item in value.items():
-                if type(step) is not str:
-                    raise TypeError(f"key of type {type(step).__name__}")
-                made[step] = item if type(item) in _LEAVES else _copy(item, trail, depth - 1)
-            return made
-    except TypeError:
-        trail.append(f".{step}" if kind is dict else f"[{step}]")
-        raise
+    if kind is list and depth:
+        return _copy_list(value, trail, depth - 1)
+    if kind is dict and depth:
+        return _copy_dict(value, trail, depth - 1)
     raise TypeError(kind.__name__ if depth else f"{kind.__name__} nested deeper than {DEPTH}")
 
 
-_LEAVES = frozenset({str, int, float, bool, type(None)})
+def _copy_list(value: list[Any], trail: list[str], depth: int) -> list[Any]:
+    copied: list[Any] = []
+    try:
+        copied.extend(item if type(item) in _LEAVES else _copy(item, trail, depth) for item in value)
+    except TypeError:
+        trail.append(f"[{len(copied)}]")
+        raise
+    return copied
+
+
+def _copy_dict(value: dict[Any, Any], trail: list[str], depth: int) -> dict[str, Any]:
+    copied: dict[str, Any] = {}
+    key: Any = None
+    try:
+        for key, item in value.items():
+            if type(key) is not str:
+                raise TypeError(f"key of type {type(key).__name__}")
+            copied[key] = item if type(item) in _LEAVES else _copy(item, trail, depth)
+    except TypeError:
+        trail.append(f".{key}")
+        raise
+    return copied
+
+
+_LEAVES: frozenset[type] = frozenset({str, int, float, bool, type(None)})
