@@ -12,7 +12,7 @@ from typing import Any
 from causeline.graph.node import Context
 from causeline.models.model import CallDelta, Delta, ReasoningDelta, Reply, Retracted, TextDelta
 from causeline.models.stream import Fold
-from causeline.models.text import Mender
+from causeline.models.text import Mender, mend
 from causeline.tools.scope import RunScope, message_id
 
 
@@ -108,7 +108,7 @@ class Speech:
         mender = self._calls[index] = known or Mender()
         piece = mender.feed(arguments)
         if piece or known is None:
-            self._say("tool_call_delta", index=index, delta=piece, **({} if known else {"name": name}))
+            self._say("tool_call_delta", index=index, delta=piece, **({} if known else {"name": mend(name)}))
 
     def _say_late(self, mender: Mender, kind: str, **fields: Any) -> None:
         late = mender.end()
