@@ -7,11 +7,11 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from causeline import Runtime, RunResult
+from causeline import RunResult, Runtime
 from causeline.adapters.stores.memory import MemoryStore
 from causeline.agent.definition import AgentDefinition
 from causeline.agent.options import Options
-from causeline.causal import AgentState, CausalNode
+from causeline.causal import CausalNode
 from causeline.models.emulate import in_mode
 from causeline.models.fallback import FallbackModel
 from causeline.models.model import Model, Request
@@ -49,10 +49,10 @@ def unpaired(messages: Sequence[Any]) -> list[str]:
 class Heard:
     """A model that plays a script (or another model) and keeps every request as it was at the time."""
 
-    def __init__(self, script: Sequence[Any] | Model, name: str = "scripted") -> None:
+    def __init__(self, script: Any, name: str = "scripted") -> None:
         self.inner: Model = ScriptedModel(script, name=name) if isinstance(script, list | tuple) else script
         self.name = self.inner.name
-        self.requests: list[Request] = []
+        self.requests: list[Any] = []
         self.faults: list[str] = []
 
     async def stream(self, request: Request) -> AsyncIterator[Any]:
@@ -66,7 +66,7 @@ class Heard:
         await self.inner.aclose()
 
     @property
-    def last(self) -> Request:
+    def last(self) -> Any:
         return self.requests[-1]
 
 
@@ -142,7 +142,7 @@ class Stage:
         events = [event async for event in run.events()]
         return Ran(await run.result(), events)
 
-    async def log(self, session: str = "s", at: str | None = None) -> AgentState:
+    async def log(self, session: str = "s", at: str | None = None) -> Any:
         return (await self.runtime.branch(session, at)).state
 
     async def nodes(self, kind: str, session: str = "s") -> list[CausalNode]:
@@ -155,14 +155,14 @@ class Stage:
         return [(one.role, one.text) for one in await self.runtime.messages(session)]
 
 
-def agent_of(model: Model, tools: Sequence[Any] = (), **options: Any) -> AgentDefinition:
+def agent_of(model: Any, tools: Sequence[Any] = (), **options: Any) -> AgentDefinition:
     """An agent on exactly this model, in the tool mode its options name."""
     checked = Options.checked(model=model, **options)
     mode = checked.tool_mode
     return AgentDefinition(checked, tools, lambda _: in_mode(model, None if mode == "native" else mode))
 
 
-def enduring(models: Sequence[Model], clock: StillClock, retries: int = 2) -> Model:
+def enduring(models: Sequence[Any], clock: StillClock, retries: int = 2) -> Model:
     """The models in turn, each tried again `retries` times, as an agent's own model is."""
     policy = RetryPolicy(max_attempts=retries + 1, base_delay=0.5, max_delay=60.0, jitter_factor=0.0)
     tried = [RetryModel(one, policy, clock=clock) for one in models]
@@ -170,8 +170,9 @@ def enduring(models: Sequence[Model], clock: StillClock, retries: int = 2) -> Mo
 
 
 @asynccontextmanager
-async def stage(script: Sequence[Any] | Model = (), tools: Sequence[Any] = (), *, store: Any = None, clock: Any = None,
-                pairs: bool = True, **options: Any) -> AsyncIterator[Stage]:
+async def stage(
+    script: Any = (), tools: Sequence[Any] = (), *, store: Any = None, clock: Any = None, pairs: bool = True, **options: Any
+) -> AsyncIterator[Stage]:
     """An agent that plays a script. Everything its model was asked must have been well paired."""
     model = Heard(script)
     agent = agent_of(model, tools, **options)

@@ -39,7 +39,9 @@ async def test_every_open_question_is_listed_and_the_others_ran_meanwhile():
         steps = await s.steps()
     assert (ran.status, ran.stop_reason) == ("interrupted", "interrupted")
     assert [(one.kind, one.tool_call_id, one.name, one.arguments) for one in ran.interrupts] == [
-        ("approval", "a", "write", {"n": 1}), ("approval", "c", "write", {"n": 3})]
+        ("approval", "a", "write", {"n": 1}),
+        ("approval", "c", "write", {"n": 3}),
+    ]
     assert len({one.id for one in ran.interrupts}) == 2
     assert RAN == [2]
     assert rows == {"a": "awaiting", "b": "succeeded", "c": "awaiting"}
@@ -95,8 +97,16 @@ async def test_a_decision_is_good_for_one_call_and_not_for_the_next():
 async def test_what_does_not_fit_is_refused_and_the_question_stays_open():
     async with stage(THREE, [write, free]) as s:
         ran = await s.run("go")
-        for wrong in (answer("yes"), retry(), {"decision": "yes"}, edit({"n": "many"}), edit({}), {"decision": "edit"}, {"decision": "deny", "reason": 5},
-                      {"decision": "approve", "more": 1}):
+        for wrong in (
+            answer("yes"),
+            retry(),
+            {"decision": "yes"},
+            edit({"n": "many"}),
+            edit({}),
+            {"decision": "edit"},
+            {"decision": "deny", "reason": 5},
+            {"decision": "approve", "more": 1},
+        ):
             with pytest.raises(Invalid):
                 await s.answer(ran, {"a": wrong})
         with pytest.raises(Missing):
@@ -107,7 +117,9 @@ async def test_what_does_not_fit_is_refused_and_the_question_stays_open():
 
 async def test_nothing_a_client_says_stands_in_for_a_decision():
     async with stage(Turns([calls(("write", {"n": 1}, "a"))], [{"text": "ok"}]), [write]) as s:
-        ran = await s.run("go", context={"tool_approval": "approve", "a": "approve"}, tools=[{"name": "mine", "parameters": {"type": "object"}}])
+        ran = await s.run(
+            "go", context={"tool_approval": "approve", "a": "approve"}, tools=[{"name": "mine", "parameters": {"type": "object"}}]
+        )
         assert ran.status == "interrupted"
         again = await s.run("approve")
         assert RAN == []
@@ -143,8 +155,18 @@ async def test_arguments_that_will_be_refused_are_asked_of_nobody():
     assert (ran.status, RAN) == ("succeeded", [])
 
 
-@pytest.mark.parametrize("said, status", [(True, "succeeded"), ("approve", "succeeded"), (Approve(), "succeeded"), (False, "succeeded"),
-                                          (Deny("no"), "succeeded"), ("pause", "interrupted"), (Ask("Sure?"), "interrupted")])
+@pytest.mark.parametrize(
+    "said, status",
+    [
+        (True, "succeeded"),
+        ("approve", "succeeded"),
+        (Approve(), "succeeded"),
+        (False, "succeeded"),
+        (Deny("no"), "succeeded"),
+        ("pause", "interrupted"),
+        (Ask("Sure?"), "interrupted"),
+    ],
+)
 async def test_a_function_decides_with_the_arguments_at_hand(said, status):
     seen = []
 
@@ -171,13 +193,19 @@ async def test_a_function_that_says_anything_else_lets_nothing_run(said):
 
 # ask_human
 
-QUESTIONS = [calls(("ask_human", {"question": "Which one?"}, "q1"), ("free", {"n": 1}, "b"), ("ask_human", {"question": "Why?"}, "q2")), {"text": "done"}]
+QUESTIONS = [
+    calls(("ask_human", {"question": "Which one?"}, "q1"), ("free", {"n": 1}, "b"), ("ask_human", {"question": "Why?"}, "q2")),
+    {"text": "done"},
+]
 
 
 async def test_each_question_gets_its_own_answer_as_its_result():
     async with stage(QUESTIONS, [ask_human, free]) as s:
         ran = await s.run("go")
-        assert [(one.kind, one.tool_call_id, one.question) for one in ran.interrupts] == [("question", "q1", "Which one?"), ("question", "q2", "Why?")]
+        assert [(one.kind, one.tool_call_id, one.question) for one in ran.interrupts] == [
+            ("question", "q1", "Which one?"),
+            ("question", "q2", "Why?"),
+        ]
         half = await s.answer(ran, {"q2": answer({"because": None})})
         assert half.status == "interrupted"
         done = await s.answer(half, {"q1": answer("the red one")})
@@ -224,4 +252,8 @@ async def test_the_turn_goes_on_under_the_system_prompt_it_began_with():
 
 
 def test_the_words_for_unknown_outcomes_are_the_contract_s():
-    assert [record(1), fail("x"), retry()] == [{"decision": "record", "value": 1}, {"decision": "fail", "reason": "x"}, {"decision": "retry"}]
+    assert [record(1), fail("x"), retry()] == [
+        {"decision": "record", "value": 1},
+        {"decision": "fail", "reason": "x"},
+        {"decision": "retry"},
+    ]

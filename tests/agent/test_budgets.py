@@ -33,7 +33,7 @@ async def test_when_the_rounds_are_spent_the_last_call_goes_out_without_tools(li
         ran = await s.run("go")
     assert (ran.status, ran.stop_reason, ran.answer) == ("succeeded", "tool_rounds", "that is all")
     assert [bool(request.tools) for request in s.model.requests] == [True] * limit + [False]
-    assert RAN == list(range(limit))
+    assert list(range(limit)) == RAN
 
 
 async def test_an_answer_before_the_rounds_are_spent_is_just_an_answer():
@@ -150,13 +150,16 @@ async def test_repetition_counts_within_a_user_turn():
 
 # failing tools
 
+
 async def test_raise_ends_the_run_with_the_tool_s_error_and_keeps_what_the_others_did():
     @tool
     async def fail(n: int) -> str:
         """Fails."""
         raise RuntimeError("out of paper")
 
-    async with stage([calls(("fail", {"n": 1}, "a"), ("look", {"n": 2}, "b")), {"text": "never"}], [fail, look], tool_error_mode="raise") as s:
+    async with stage(
+        [calls(("fail", {"n": 1}, "a"), ("look", {"n": 2}, "b")), {"text": "never"}], [fail, look], tool_error_mode="raise"
+    ) as s:
         ran = await s.run("go")
         results = [(one.payload["call_id"], one.payload["ok"]) for one in await s.nodes("tool_result")]
         after = await s.run("go on")
@@ -254,7 +257,9 @@ async def test_an_exclusive_tool_runs_alone_and_in_its_place():
         return "ok"
 
     names = ["stay", "stay", "alone", "alone", "stay", "stay"]
-    async with stage([calls(*[(name, {"n": place}, f"c{place}") for place, name in enumerate(names)]), {"text": "done"}], [stay, alone]) as s:
+    async with stage(
+        [calls(*[(name, {"n": place}, f"c{place}") for place, name in enumerate(names)]), {"text": "done"}], [stay, alone]
+    ) as s:
         await s.run("go")
         assert [one.payload["ok"] for one in await s.nodes("tool_result")] == [True] * 6
     assert watch.order[:2] == ["+s0", "+s1"]

@@ -49,7 +49,14 @@ async def test_missing_empty_and_repeated_ids_become_ids_of_their_own():
     made = [derive("call_", "run-1", 1, 0), "x", derive("call_", "run-1", 1, 2), derive("call_", "run-1", 1, 3)]
     later = [derive("call_", "run-1", 3, 0), "y"]
     assert (ids_of(first), ids_of(second)) == (made, later)
-    assert results == [(made[0], "wrote 0"), (made[1], "wrote 1"), (made[2], "wrote 2"), (made[3], "wrote 3"), (later[0], "wrote 0"), ("y", "wrote 1")]
+    assert results == [
+        (made[0], "wrote 0"),
+        (made[1], "wrote 1"),
+        (made[2], "wrote 2"),
+        (made[3], "wrote 3"),
+        (later[0], "wrote 0"),
+        ("y", "wrote 1"),
+    ]
     assert facts == [["", "x", "x", ""], ["x", "y"], None]
     assert rows == {one: ("succeeded", place) for group in (made, later) for place, one in enumerate(group)}
     assert ran.answer == "done"
@@ -142,8 +149,13 @@ class Pieces:
 
 
 async def test_calls_cut_anywhere_and_interleaved_are_told_apart():
-    deltas = [CallDelta(0, "", "look", '{"n"'), CallDelta(1, "", "look", '{"n": 2'), CallDelta(0, "", "", ": 1}"), CallDelta(1, "", "", "}"),
-              Finish("tool_calls")]
+    deltas = [
+        CallDelta(0, "", "look", '{"n"'),
+        CallDelta(1, "", "look", '{"n": 2'),
+        CallDelta(0, "", "", ": 1}"),
+        CallDelta(1, "", "", "}"),
+        Finish("tool_calls"),
+    ]
     async with stage(Pieces(*deltas), [look]) as s:
         await s.run("go")
         results = [one.payload["result"] for one in await s.nodes("tool_result")]

@@ -134,7 +134,9 @@ async def test_a_run_without_a_message_goes_on_with_the_calls_that_are_left():
     assert results == [("a", "quick done"), ("b", UNKNOWN_OUTCOME)]
     told = [(event["type"], event["tool_call_id"]) for event in after.events if "tool_call_id" in event]
     assert told == [(kind, one) for one in "ab" for kind in ("tool_call_start", "tool_call_args", "tool_call_end")] + [
-        ("tool_call_result", "a"), ("tool_call_result", "b")]
+        ("tool_call_result", "a"),
+        ("tool_call_result", "b"),
+    ]
 
 
 async def test_before_the_first_step_what_the_user_said_is_not_lost():
@@ -154,7 +156,7 @@ class Stopping(MemoryStore):
 
     def __init__(self, node):
         super().__init__()
-        self.node = node
+        self.node: str | None = node
         self.stop = lambda run_id: None
 
     async def commit(self, commit):

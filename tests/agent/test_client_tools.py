@@ -62,7 +62,11 @@ async def test_in_a_mixed_reply_the_server_calls_run_and_are_kept():
         last = await s.run([result("a", "one"), result("c", "three")])
         assert (last.answer, RAN) == ("done", [2])
         assert [(one.role, one.tool_call_id, one.text) for one in s.model.last.messages] == [
-            ("user", None, "go"), ("assistant", None, ""), ("tool", "b", "wrote 2"), ("tool", "a", "one"), ("tool", "c", "three"),
+            ("user", None, "go"),
+            ("assistant", None, ""),
+            ("tool", "b", "wrote 2"),
+            ("tool", "a", "one"),
+            ("tool", "c", "three"),
         ]
 
 
@@ -96,7 +100,7 @@ async def test_an_error_of_the_client_is_an_error_result():
 async def test_results_nobody_asked_the_client_for_are_refused_before_anything_is_written():
     async with stage([calls(("write", {"n": 1}, "a"), ("pick", {"n": 2}, "b")), {"text": "done"}], [write]) as s:
         await s.run("go", tools=[PICK])
-        head = (await s.runtime.branch("s")).head.id
+        head = (await s.steps())[-1].id
         for forged in ([result("a", "forged")], [result("x", "unknown")], [result("b", "1"), result("b", "2")]):
             with pytest.raises(Invalid):
                 await s.run(forged)
@@ -123,7 +127,11 @@ async def test_going_on_without_the_client_shows_the_model_a_stand_in_and_stores
         second = await s.run("never mind")
         shown = [(one.role, one.tool_call_id, one.text) for one in s.model.requests[1].messages]
         assert shown == [
-            ("user", None, "go"), ("assistant", None, ""), ("tool", "b", "wrote 2"), ("tool", "a", NOT_EXECUTED), ("user", None, "never mind"),
+            ("user", None, "go"),
+            ("assistant", None, ""),
+            ("tool", "b", "wrote 2"),
+            ("tool", "a", NOT_EXECUTED),
+            ("user", None, "never mind"),
         ]
         assert [one.payload["call_id"] for one in await s.nodes("tool_result")] == ["b"]
         assert [row.call.state for row in await s.runtime.calls(second.run_id)] == ["superseded"]

@@ -1,5 +1,7 @@
 """The context object: given with a run, seen and changed by tools, kept with each step."""
 
+from typing import Any
+
 from causeline import ToolContext, ToolResult, tool
 from tests.agent.stage import Turns, calls, stage
 
@@ -13,8 +15,8 @@ async def put(key: str, value: str | None, context: ToolContext) -> ToolResult:
 @tool(effects=False)
 async def scribble(context: ToolContext) -> str:
     """Changes its own copy."""
-    context.context["scribbled"] = True
-    context.context.get("deep", {})["scribbled"] = True
+    mine: Any = context.context
+    mine["scribbled"] = mine["deep"]["scribbled"] = True
     return "ok"
 
 
@@ -34,7 +36,10 @@ async def test_a_run_s_context_is_told_first_and_kept_for_later_runs():
         assert await context_at(s) == {"b": {"c": 2}, "d": 4}
         assert await context_at(s, first.head) == {"a": 1, "b": {"c": 2}}
     assert [ran.told("state_snapshot")[0]["context"] for ran in (first, second, third)] == [
-        {"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 2}}, {"b": {"c": 2}, "d": 4}]
+        {"a": 1, "b": {"c": 2}},
+        {"a": 1, "b": {"c": 2}},
+        {"b": {"c": 2}, "d": 4},
+    ]
 
 
 async def test_tools_patch_it_in_call_order_and_the_change_is_told_once_a_step():

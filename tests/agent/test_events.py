@@ -36,7 +36,10 @@ async def look(n: int, context: ToolContext) -> dict:
     return {"saw": n}
 
 
-SCRIPT = [{**calls(("look", {"n": 1}, "a"), ("look", {"n": 2}, "b")), "text": "Let me see.", "reasoning": "I should look."}, {"text": "done"}]
+SCRIPT = [
+    {**calls(("look", {"n": 1}, "a"), ("look", {"n": 2}, "b")), "text": "Let me see.", "reasoning": "I should look."},
+    {"text": "done"},
+]
 
 
 def without_deltas(ran):
@@ -49,11 +52,30 @@ async def test_the_order_of_events():
     step = ["step_started", "step_finished"]
     triple = ["tool_call_start", "tool_call_args", "tool_call_end"]
     assert without_deltas(ran) == [
-        "run_started", "step_started", "state_snapshot", "step_finished",
-        "step_started", "reasoning_start", "reasoning_end", "text_message_start", "text_message_end", "step_finished",
-        "step_started", *triple, *triple, "tool_call_result", "tool_call_result", "step_finished",
-        "step_started", "text_message_start", "text_message_end", "step_finished",
-        "step_started", "messages_snapshot", "step_finished", "run_finished",
+        "run_started",
+        "step_started",
+        "state_snapshot",
+        "step_finished",
+        "step_started",
+        "reasoning_start",
+        "reasoning_end",
+        "text_message_start",
+        "text_message_end",
+        "step_finished",
+        "step_started",
+        *triple,
+        *triple,
+        "tool_call_result",
+        "tool_call_result",
+        "step_finished",
+        "step_started",
+        "text_message_start",
+        "text_message_end",
+        "step_finished",
+        "step_started",
+        "messages_snapshot",
+        "step_finished",
+        "run_finished",
     ]
     assert step[0] in ran.kinds
 
@@ -143,8 +165,18 @@ async def test_thinking_ends_before_text_begins_and_may_come_again():
     async with stage(Pieces(*deltas)) as s:
         ran = await s.run("go")
     kinds = [event["type"].replace("_message", "") for event in ran.events if "message_id" in event]
-    assert kinds == ["reasoning_start", "reasoning_content", "reasoning_end", "text_start", "text_content",
-                     "reasoning_start", "reasoning_content", "reasoning_end", "text_content", "text_end"]
+    assert kinds == [
+        "reasoning_start",
+        "reasoning_content",
+        "reasoning_end",
+        "text_start",
+        "text_content",
+        "reasoning_start",
+        "reasoning_content",
+        "reasoning_end",
+        "text_content",
+        "text_end",
+    ]
     assert ran.answer == "one two"
 
 

@@ -134,7 +134,7 @@ class Broken:
         pass
 
 
-@pytest.mark.parametrize("error", [ValueError("what"), KeyError("x"), asyncio.TimeoutError()])
+@pytest.mark.parametrize("error", [ValueError("what"), KeyError("x"), TimeoutError()])
 async def test_whatever_a_model_raises_ends_the_run_in_good_order(error):
     async with stage(Broken(error)) as s:
         ran = await s.run("go")
@@ -173,10 +173,13 @@ async def test_a_half_written_call_is_retracted_and_its_tokens_still_count():
 
 # whoever listens
 
+
 async def test_on_token_hears_the_text_and_nothing_else():
     heard = []
-    async with stage([{"text": "one two", "reasoning": "hmm", "calls": [{"id": "a", "name": "x", "arguments": {}}]}, {"text": "three four"}],
-                     on_token=heard.append) as s:
+    async with stage(
+        [{"text": "one two", "reasoning": "hmm", "calls": [{"id": "a", "name": "x", "arguments": {}}]}, {"text": "three four"}],
+        on_token=heard.append,
+    ) as s:
         await s.run("go")
     assert "".join(heard) == "one twothree four"
     assert len(heard) == 4

@@ -1,6 +1,7 @@
 """Text and values that break naive systems: kept, made visible, or refused at the door; never a broken run."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -29,11 +30,13 @@ async def echo(text: str) -> str:
 
 @pytest.mark.parametrize("text", TEXTS)
 async def test_odd_text_comes_through_unchanged_everywhere(text):
-    async with stage([calls(("echo", {"text": text}, "a"), text=text), {"text": f"said {text}"}], [echo], system=f"Prompt {text}".replace("{{", "{ {")) as s:
+    async with stage(
+        [calls(("echo", {"text": text}, "a"), text=text), {"text": f"said {text}"}], [echo], system=f"Prompt {text}".replace("{{", "{ {")
+    ) as s:
         ran = await s.run(text, context={text: text})
         said = await s.said()
         data = await s.runtime.export("s")
-    assert SEEN == [text]
+    assert [text] == SEEN
     assert said == [("user", text), ("assistant", text), ("tool", text), ("assistant", f"said {text}")]
     assert ran.answer == f"said {text}"
     assert "".join(event["delta"] for event in ran.told("text_message_content")) == f"{text}said {text}"
@@ -45,7 +48,12 @@ LONE = "x\ud800y"
 
 
 async def test_lone_surrogates_of_a_model_become_replacement_characters():
-    deltas = [TextDelta(LONE), CallDelta(0, LONE, "echo", json.dumps({"text": "ok"})), CallDelta(1, "b", LONE, '{"text": "' + LONE + '"}'), Finish("tool_calls")]
+    deltas = [
+        TextDelta(LONE),
+        CallDelta(0, LONE, "echo", json.dumps({"text": "ok"})),
+        CallDelta(1, "b", LONE, '{"text": "' + LONE + '"}'),
+        Finish("tool_calls"),
+    ]
     async with stage(Pieces(*deltas), [echo]) as s:
         ran = await s.run("go")
         (first, _) = await s.nodes("inference")
@@ -82,9 +90,16 @@ async def test_what_a_caller_sends_that_cannot_be_stored_is_refused_before_anyth
         deep = current = {}
         for _ in range(200):
             current["a"] = current = {}
-        for prompt, more in ((LONE, {}), ([{"role": "user", "content": [{"type": "text", "text": LONE}]}], {}), ("go", {"context": {"a": LONE}}),
-                             ("go", {"context": {"a": float("nan")}}), ("go", {"context": deep}), ("go", {"context": {1: 2}}),
-                             ("go", {"tools": [{"name": "x", "description": LONE, "parameters": {"type": "object"}}]})):
+        refused: list[tuple[Any, Any]] = [
+            (LONE, {}),
+            ([{"role": "user", "content": [{"type": "text", "text": LONE}]}], {}),
+            ("go", {"context": {"a": LONE}}),
+            ("go", {"context": {"a": float("nan")}}),
+            ("go", {"context": deep}),
+            ("go", {"context": {1: 2}}),
+            ("go", {"tools": [{"name": "x", "description": LONE, "parameters": {"type": "object"}}]}),
+        ]
+        for prompt, more in refused:
             with pytest.raises(Invalid) as caught:
                 await s.run(prompt, **more)
             assert caught.value.findings

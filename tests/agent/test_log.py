@@ -33,14 +33,27 @@ async def test_a_turn_is_exactly_these_nodes_with_these_causes():
         await s.run("go")
         log = await s.log()
     assert [node.kind for node in log.nodes] == [
-        "system", "goal", "inference", "tool_call", "tool_call", "tool_result", "tool_result", "verification", "resource", "inference", "answer",
+        "system",
+        "goal",
+        "inference",
+        "tool_call",
+        "tool_call",
+        "tool_result",
+        "tool_result",
+        "verification",
+        "resource",
+        "inference",
+        "answer",
     ]
     system, goal, asked, look_call, save_call, looked, saved, verified, resource, said, answer = log.nodes
     assert (system.payload, system.parents) == ("Be good.", ())
     assert (goal.payload, goal.parents) == ({"text": "go"}, (system.id,))
     assert asked.parents == (goal.id,)
-    assert asked.payload == {"text": "Let me see.", "finish": "tool_calls", "calls": [
-        {"id": "a", "name": "look", "arguments": {"n": 1}}, {"id": "b", "name": "save", "arguments": {"path": "f"}}]}
+    assert asked.payload == {
+        "text": "Let me see.",
+        "finish": "tool_calls",
+        "calls": [{"id": "a", "name": "look", "arguments": {"n": 1}}, {"id": "b", "name": "save", "arguments": {"path": "f"}}],
+    }
     assert look_call.payload == {"call_id": "a", "name": "look", "args": {"n": 1}}
     assert look_call.parents == save_call.parents == (asked.id,)
     assert looked.payload == {"call_id": "a", "tool": "look", "result": "saw 1", "ok": True}
@@ -66,8 +79,11 @@ async def test_a_later_turn_rests_on_the_system_prompt_and_the_heads_of_the_log(
 
 
 async def test_a_changed_system_prompt_is_a_new_node_on_the_heads_of_the_log():
-    async with stage([{"text": "one"}], system="Be good.") as s, stage([{"text": "two"}], system="Be bad.") as other, \
-            stage([{"text": "three"}]) as silent:
+    async with (
+        stage([{"text": "one"}], system="Be good.") as s,
+        stage([{"text": "two"}], system="Be bad.") as other,
+        stage([{"text": "three"}]) as silent,
+    ):
         await s.run("first")
         await s.run("second", agent=other.agent)
         await s.run("third", agent=silent.agent)
@@ -174,9 +190,9 @@ async def test_the_export_of_a_run_verifies():
 
 @pytest.mark.parametrize("graph", ["react", "react-flat"])
 async def test_both_documents_write_the_same_nodes(graph):
-    async with stage(PARALLEL[:1] + [{"text": "done"}], slow((0,) * 4), graph=graph, system="Be good.") as s:
+    async with stage([*PARALLEL[:1], {"text": "done"}], slow((0,) * 4), graph=graph, system="Be good.") as s:
         await s.run("go", run_id="same")
         ids = [node.id for node in (await s.log()).nodes]
-    async with stage(PARALLEL[:1] + [{"text": "done"}], slow((0,) * 4), system="Be good.") as s:
+    async with stage([*PARALLEL[:1], {"text": "done"}], slow((0,) * 4), system="Be good.") as s:
         await s.run("go", run_id="same")
         assert [node.id for node in (await s.log()).nodes] == ids

@@ -26,7 +26,15 @@ async def test_beside_text_it_costs_no_model_call_and_rests_on_the_answer():
         assert [one.node for one in await s.steps()] == ["entrypoint", "call_model", "exit"]
     assert (ran.status, ran.stop_reason, ran.answer, len(s.model.requests)) == ("succeeded", "answered", "Booked.", 1)
     assert [node.kind for node in log.nodes] == [
-        "goal", "inference", "tool_call", "tool_call", "tool_result", "tool_result", "answer", "semantic", "semantic",
+        "goal",
+        "inference",
+        "tool_call",
+        "tool_call",
+        "tool_result",
+        "tool_result",
+        "answer",
+        "semantic",
+        "semantic",
     ]
     inference, answer, first, second = log.nodes[1], *log.nodes[6:]
     assert answer.parents == (inference.id,)
@@ -35,9 +43,14 @@ async def test_beside_text_it_costs_no_model_call_and_rests_on_the_answer():
     assert second.payload["content"] == {"meat": False}
     assert not {first.id, second.id} & set(log.frontier)
     assert rows == [("r-Hotel Style", "succeeded", "kept"), ("r-diet", "succeeded", "kept")]
-    told = [(event["type"], event["tool_call_id"]) for event in ran.events if event["type"].startswith("tool_call_") and "tool_call_id" in event]
-    assert told == [(kind, one) for one in ("r-Hotel Style", "r-diet")
-                    for kind in ("tool_call_start", "tool_call_args", "tool_call_end", "tool_call_result")]
+    told = [
+        (event["type"], event["tool_call_id"]) for event in ran.events if event["type"].startswith("tool_call_") and "tool_call_id" in event
+    ]
+    assert told == [
+        (kind, one)
+        for one in ("r-Hotel Style", "r-diet")
+        for kind in ("tool_call_start", "tool_call_args", "tool_call_end", "tool_call_result")
+    ]
     results = {event["tool_call_id"]: event["message_id"] for event in ran.told("tool_call_result")}
     snapshot = {one["tool_call_id"]: one["id"] for one in ran.told("messages_snapshot")[0]["messages"] if one["role"] == "tool"}
     assert results == snapshot
@@ -61,7 +74,10 @@ async def test_beside_other_calls_it_is_one_of_them_even_with_text():
 
 
 async def test_the_same_key_supersedes_in_one_reply_and_across_turns():
-    script = Turns([calls(keep("diet", "vegan", id="a"), keep(" Diet ", "vegetarian", id="b"), text="ok")], [calls(keep("diet", "all", id="c"), text="ok")])
+    script = Turns(
+        [calls(keep("diet", "vegan", id="a"), keep(" Diet ", "vegetarian", id="b"), text="ok")],
+        [calls(keep("diet", "all", id="c"), text="ok")],
+    )
     async with stage(script) as s:
         await s.run("go")
         await s.run("again")
@@ -74,8 +90,16 @@ async def test_the_same_key_supersedes_in_one_reply_and_across_turns():
 
 
 async def test_what_cannot_be_kept_is_told_and_recorded_and_the_answer_stands():
-    script = [calls(keep("k", "v", type="secret"), ("remember", {"type": "memory", "key": "k"}, "b"), keep("!!", "v", id="c"),
-                    ("remember", {"type": 5, "key": "k", "content": 1}, "d"), keep("good", "v"), text="ok")]
+    script = [
+        calls(
+            keep("k", "v", type="secret"),
+            ("remember", {"type": "memory", "key": "k"}, "b"),
+            keep("!!", "v", id="c"),
+            ("remember", {"type": 5, "key": "k", "content": 1}, "d"),
+            keep("good", "v"),
+            text="ok",
+        )
+    ]
     async with stage(script) as s:
         ran = await s.run("go")
         results = {one.payload["call_id"]: (one.payload["ok"], one.payload["result"]) for one in await s.nodes("tool_result")}
@@ -131,7 +155,9 @@ async def test_with_notes_beside_an_answer_there_is_nothing_left_to_do():
     assert "tool_call_start" not in again.kinds
 
 
-@pytest.mark.parametrize("arguments", ["text", None, [], {"type": "memory", "key": "k", "content": "x" * 100_001}, {"type": "memory", "key": 1, "content": 2}])
+@pytest.mark.parametrize(
+    "arguments", ["text", None, [], {"type": "memory", "key": "k", "content": "x" * 100_001}, {"type": "memory", "key": 1, "content": 2}]
+)
 def test_a_note_says_what_is_wrong_with_it(arguments):
     with pytest.raises(Invalid):
         note(arguments, {"memory": ""}, dynamic=False, parent="")
@@ -139,5 +165,9 @@ def test_a_note_says_what_is_wrong_with_it(arguments):
 
 def test_a_note_has_the_normal_form_of_type_and_key():
     made = note({"type": " Memory ", "key": " A b/C:d!! ", "content": None}, {"memory": ""}, dynamic=False, parent="p")
-    assert (made.payload, made.resource_key, made.advance) == ({"type": "memory", "key": "a-b/c:d", "content": None}, "semantic:memory:a-b/c:d", False)
+    assert (made.payload, made.resource_key, made.advance) == (
+        {"type": "memory", "key": "a-b/c:d", "content": None},
+        "semantic:memory:a-b/c:d",
+        False,
+    )
     assert len(note({"type": "memory", "key": "x" * 500, "content": 0}, {"memory": ""}, dynamic=False, parent="p").payload["key"]) == 120

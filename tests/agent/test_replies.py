@@ -89,7 +89,10 @@ async def test_a_cut_reply_is_the_answer_with_a_fault_beside_it():
 
 
 async def test_a_reply_cut_among_its_calls_runs_the_whole_ones_only():
-    cut = {"calls": [{"id": "a", "name": "look", "arguments": {"n": 1}}, {"id": "b", "name": "look", "arguments": '{"n": '}], "finish_reason": "length"}
+    cut = {
+        "calls": [{"id": "a", "name": "look", "arguments": {"n": 1}}, {"id": "b", "name": "look", "arguments": '{"n": '}],
+        "finish_reason": "length",
+    }
     async with stage([cut, {"text": "ok"}], [look]) as s:
         await s.run("go")
         results = [one.payload["ok"] for one in await s.nodes("tool_result")]
@@ -116,7 +119,13 @@ async def test_a_call_written_as_text_is_a_call_with_an_id_and_a_paired_history(
     assert ran.answer == "done"
 
 
-NO_CALLS = ['{"name": "Bob"}', '{"name": "Bob", "arguments": {}}', 'The call {"name": "look", "arguments": {"n": ', '{"name": "look"', "[1, 2]"]
+NO_CALLS = [
+    '{"name": "Bob"}',
+    '{"name": "Bob", "arguments": {}}',
+    'The call {"name": "look", "arguments": {"n": ',
+    '{"name": "look"',
+    "[1, 2]",
+]
 
 
 @pytest.mark.parametrize("text", NO_CALLS)
@@ -141,10 +150,16 @@ async def test_text_calls_can_be_switched_off():
     assert RAN == []
 
 
-@pytest.mark.parametrize("mode, script", [
-    ("text", ['TOOL_CALL {"name": "look", "args": {"n": 5}}', 'FINAL {"answer": "{\\"name\\": \\"look\\", \\"arguments\\": {\\"n\\": 6}}"}']),
-    ("schema", ['{"tool": "look", "args": {"n": 5}}', '{"answer": "{\\"name\\": \\"look\\", \\"arguments\\": {\\"n\\": 6}}"}']),
-])
+@pytest.mark.parametrize(
+    "mode, script",
+    [
+        (
+            "text",
+            ['TOOL_CALL {"name": "look", "args": {"n": 5}}', 'FINAL {"answer": "{\\"name\\": \\"look\\", \\"arguments\\": {\\"n\\": 6}}"}'],
+        ),
+        ("schema", ['{"tool": "look", "args": {"n": 5}}', '{"answer": "{\\"name\\": \\"look\\", \\"arguments\\": {\\"n\\": 6}}"}']),
+    ],
+)
 async def test_models_without_tool_calls_are_decoded_once(mode, script):
     """An answer that quotes a call is an answer."""
     async with stage([{"text": one} for one in script], [look], tool_mode=mode, pairs=False) as s:
@@ -174,8 +189,12 @@ async def test_an_answer_of_another_shape_is_asked_for_again_with_the_reason():
         ran = await s.run("go")
         assert faults(await s.nodes("protocol_error")) == ["invalid_output", "invalid_output"]
         said, fault = (await s.log()).nodes[1:3]
-        assert await s.said() == [("user", "go"), ("assistant", "It is warm."), ("assistant", '{"city": "Graz", "high": "warm"}'),
-                                  ("assistant", '{"city": "Graz", "high": 21}')]
+        assert await s.said() == [
+            ("user", "go"),
+            ("assistant", "It is warm."),
+            ("assistant", '{"city": "Graz", "high": "warm"}'),
+            ("assistant", '{"city": "Graz", "high": 21}'),
+        ]
     assert fault.parents == (said.id,)
     assert ran.answer == {"city": "Graz", "high": 21}
     asked = s.model.last.messages

@@ -32,11 +32,13 @@ async def test_the_system_prompt_is_in_every_request_of_every_turn_and_in_no_mes
 
 async def test_variables_are_filled_in_at_the_start_of_the_run_and_stay():
     system = "{{ agent.name }} {{ session.id }} {{ run.id }} {{ now }} {{ date }} [{{ tools }}] {{ context.who }}{{ context.none }}"
-    async with stage([calls(("look", {"n": 1})), {"text": "one"}], [look], name="bob", system=system, remember=False, clock=Moving(jump=90.0)) as s:
+    async with stage(
+        [calls(("look", {"n": 1})), {"text": "one"}], [look], name="bob", system=system, remember=False, clock=Moving(jump=90.0)
+    ) as s:
         await s.run("go", run_id="r1", context={"who": "Ann"})
         (node,) = await s.nodes("system")
         (run,) = await s.runtime.runs("s")
-    assert node.payload == f"bob s r1 {run.started_at} {run.started_at[:10]} [look: Looks.] Ann"
+    assert node.payload == f"bob s r1 {run.started_at} {str(run.started_at)[:10]} [look: Looks.] Ann"
     assert [request.system for request in s.model.requests] == [node.payload] * 2
 
 
@@ -61,8 +63,9 @@ async def test_what_a_user_a_tool_or_a_skill_says_is_never_a_template(tmp_path):
         """Braces {{ now }}."""
         return "{{ now }}"
 
-    async with stage([calls(("brace", {})), {"text": "ok"}], [brace], system="Be {{ agent.name }}.", skills=[tmp_path / "braces.md"],
-                     name="good") as s:
+    async with stage(
+        [calls(("brace", {})), {"text": "ok"}], [brace], system="Be {{ agent.name }}.", skills=[tmp_path / "braces.md"], name="good"
+    ) as s:
         await s.run("Say {{ now }} and {{ nothing }}.")
     assert s.model.last.messages[0].text == "Say {{ now }} and {{ nothing }}."
     assert s.model.last.messages[-1].text == "{{ now }}"
@@ -106,7 +109,9 @@ async def test_recall_is_asked_with_the_words_of_a_message_in_parts(monkeypatch)
 
     monkeypatch.setattr(LogRecall, "recall", recall)
     async with stage([{"text": "x"}], recall={"runs": "session"}) as s:
-        await s.run([{"role": "user", "content": [{"type": "text", "text": "the cat"}, {"type": "image_url", "image_url": {"url": "data:,"}}]}])
+        await s.run(
+            [{"role": "user", "content": [{"type": "text", "text": "the cat"}, {"type": "image_url", "image_url": {"url": "data:,"}}]}]
+        )
     assert asked == ["the cat"]
 
 

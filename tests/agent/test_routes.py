@@ -36,8 +36,11 @@ def test_the_react_document_has_no_findings_even_with_its_own_nodes_only():
 
 def test_the_react_document_routes_as_the_table_says():
     plain = document().to_json()
-    routes = {one["name"]: {port: target.rsplit("/", 1)[1] for port, target in one["outputs"].items()}
-              for one in plain["nodes"] if "outputs" in one}
+    routes = {
+        one["name"]: {port: target.rsplit("/", 1)[1] for port, target in one["outputs"].items()}
+        for one in plain["nodes"]
+        if "outputs" in one
+    }
     assert routes == {
         "entrypoint": {"model": "call_model", "tools": "call_tools", "exit": "exit"},
         "call_model": {"tools": "call_tools", "exit": "exit", "retry": "call_model"},
@@ -135,7 +138,10 @@ async def test_messages_are_read_with_no_active_run():
         await s.run("go")
         messages = await s.runtime.messages("s")
     assert [(one.role, one.text, one.tool_call_id) for one in messages] == [
-        ("user", "go", None), ("assistant", "", None), ("tool", "saw 1", "c0"), ("assistant", "seen", None),
+        ("user", "go", None),
+        ("assistant", "", None),
+        ("tool", "saw 1", "c0"),
+        ("assistant", "seen", None),
     ]
     assert len({one.id for one in messages}) == 4
     assert all(one.id.startswith("msg_") for one in messages)

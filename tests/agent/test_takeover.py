@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -109,7 +110,7 @@ async def test_a_message_left_open_is_retracted_and_spoken_anew_under_another_id
     assert ran.head == await undisturbed(Dying(), lambda power: ())
 
 
-def effects(policy="report", retries_die=1):
+def effects(policy: Any = "report", retries_die=1):
     """Tools for one process: `write` dies after its effect, as often as it may."""
     deaths = [retries_die]
 
@@ -173,12 +174,15 @@ async def test_a_call_that_may_be_run_again_is_and_the_head_is_that_of_an_undist
     assert ran.head == await undisturbed(SCRIPT, effects("retry", 0))
 
 
-@pytest.mark.parametrize("decision, ok, result, ran", [
-    (retry(), True, "wrote 3", 2),
-    (record({"seen": True}), True, {"seen": True}, 1),
-    (record(None), True, None, 1),
-    (fail("it never arrived"), False, "This call failed: it never arrived", 1),
-])
+@pytest.mark.parametrize(
+    "decision, ok, result, ran",
+    [
+        (retry(), True, "wrote 3", 2),
+        (record({"seen": True}), True, {"seen": True}, 1),
+        (record(None), True, None, 1),
+        (fail("it never arrived"), False, "This call failed: it never arrived", 1),
+    ],
+)
 async def test_a_person_says_what_became_of_a_call(decision, ok, result, ran):
     tools = effects("ask")
     store = MemoryStore()

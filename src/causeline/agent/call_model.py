@@ -98,8 +98,16 @@ class _Reading:
     def _unasked(self) -> str:
         return ", ".join(dict.fromkeys(call.name for call in self.unasked))
 
-    def _again(self, code: str, detail: str, retries: int, before: Sequence[Append] = (), more: dict[str, Any] | None = None, *,
-               stop_reason: str = "model_error") -> Outcome:
+    def _again(
+        self,
+        code: str,
+        detail: str,
+        retries: int,
+        before: Sequence[Append] = (),
+        more: dict[str, Any] | None = None,
+        *,
+        stop_reason: str = "model_error",
+    ) -> Outcome:
         """Ask once more, or end the run: every `retries + 1` faults of one kind since the last use of tools are one too many."""
         fault = self._fault(code, detail)
         log = [self.inference, *self.asked, *self.faults[:-1], *before, fault]
@@ -116,8 +124,17 @@ class _Reading:
     def _noted(self, call: ToolCall, index: int, result: Append) -> Call:
         """The ledger row of a note that came beside an answer, told like any other call."""
         ok = bool(result.payload["ok"])
-        row = Call(call_id=call.id, name=call.name, arguments=call.arguments, args_hash=arguments_hash(call.arguments), index=index,
-                   step=self.ctx.step, state="succeeded" if ok else "failed", ok=ok, result=result.payload["result"])
+        row = Call(
+            call_id=call.id,
+            name=call.name,
+            arguments=call.arguments,
+            args_hash=arguments_hash(call.arguments),
+            index=index,
+            step=self.ctx.step,
+            state="succeeded" if ok else "failed",
+            ok=ok,
+            result=result.payload["result"],
+        )
         announce(self.ctx, row, self.talk.scope)
         tell_result(self.ctx, row, self.talk.scope, place=1 + index)
         return row

@@ -13,6 +13,7 @@ from typing import Any
 from causeline.agent.approvals import Verdict, judge
 from causeline.agent.conversation import Conversation
 from causeline.agent.remember import REMEMBER, note
+from causeline.agent.sub_runs import below
 from causeline.causal import AgentState, Append
 from causeline.errors import Invalid
 from causeline.graph.node import Context, Outcome, node
@@ -122,6 +123,7 @@ class ToolStep:
             attempt=max(self.calls[call.call_id].attempts, 1),
             context=self.ctx.state.get("context") or {},
             progress=progress,
+            sub_run=below(self.ctx, scope, call.call_id),
             timeout=tool.timeout if tool and tool.timeout is not None else options.tool_timeout,
             retries=tool.retries if tool and tool.retries else options.tool_retries,
         )
@@ -134,8 +136,15 @@ class ToolStep:
         return Executed(ok=True, result="kept")
 
     async def _finish(self, call: Call, executed: Executed, state: CallState) -> None:
-        row = replace(self.calls[call.call_id], state=state, ok=executed.ok, result=executed.result, arguments=call.arguments,
-                      args_hash=call.args_hash, reported=executed.reported())
+        row = replace(
+            self.calls[call.call_id],
+            state=state,
+            ok=executed.ok,
+            result=executed.result,
+            arguments=call.arguments,
+            args_hash=call.args_hash,
+            reported=executed.reported(),
+        )
         self.calls[call.call_id] = row
         self._tell(row)
         await self.ledger.finish(row)
@@ -145,10 +154,17 @@ class ToolStep:
 
     def _ask(self, call: Call, verdict: Verdict) -> Sequence[Call]:
         """Note a question to a person. Returns the call's row if it changes: from now on it waits for the answer."""
-        self.questions.append({
-            "kind": verdict.kind, "tool_call_id": call.call_id, "name": call.name, "arguments": verdict.arguments,
-            "args_hash": verdict.args_hash, "question": verdict.question, "reason": verdict.reason,
-        })
+        self.questions.append(
+            {
+                "kind": verdict.kind,
+                "tool_call_id": call.call_id,
+                "name": call.name,
+                "arguments": verdict.arguments,
+                "args_hash": verdict.args_hash,
+                "question": verdict.question,
+                "reason": verdict.reason,
+            }
+        )
         if call.state != "pending":
             return ()
         self.calls[call.call_id] = replace(call, state="awaiting")
@@ -195,8 +211,10 @@ class ToolStep:
                 error = {"code": "loop", "message": f"{call.name} was called {seen[1]} times in a row with the same arguments and result"}
                 return {"stop_reason": "loop", "failed": True, "error": error}
             if seen[1] == most:
-                detail = (f"{call.name} has now returned this same result {seen[1]} times in a row for the same arguments. "
-                          "Do something else, or answer with what you have; once more and the run is stopped.")
+                detail = (
+                    f"{call.name} has now returned this same result {seen[1]} times in a row for the same arguments. "
+                    "Do something else, or answer with what you have; once more and the run is stopped."
+                )
                 appends.append(Append("protocol_error", {"code": "repeated_call", "detail": detail}, parents=(self._asker(asked), result)))
         return None
 
@@ -227,8 +245,15 @@ def announce(ctx: Context, call: Call, scope: RunScope) -> None:
 
 def tell_result(ctx: Context, call: Call, scope: RunScope, place: int) -> None:
     """Tell of a call's result, which becomes the message number `place` of the step."""
-    ctx.emit({"type": "tool_call_result", "tool_call_id": call.call_id, "message_id": message_id(scope.run_id, ctx.step, place),
-              "content": result_text(call.result), "is_error": not call.ok})
+    ctx.emit(
+        {
+            "type": "tool_call_result",
+            "tool_call_id": call.call_id,
+            "message_id": message_id(scope.run_id, ctx.step, place),
+            "content": result_text(call.result),
+            "is_error": not call.ok,
+        }
+    )
 
 
 def patched(context: Mapping[str, Any], calls: Sequence[Call]) -> Mapping[str, Any] | None:

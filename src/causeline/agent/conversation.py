@@ -85,9 +85,16 @@ class Conversation:
         return self.transcript.system if self.scope.answers else self.system
 
     def _asked(self, messages: Sequence[Message], system: str | None, recall: str | None) -> Request:
-        return Request(messages=messages, system=system, recall=recall, tools=() if self.budget_spent() else self._specs,
-                       response_schema=self._schema, temperature=self.options.temperature, max_tokens=self.options.max_tokens,
-                       round=self.transcript.round)
+        return Request(
+            messages=messages,
+            system=system,
+            recall=recall,
+            tools=() if self.budget_spent() else self._specs,
+            response_schema=self._schema,
+            temperature=self.options.temperature,
+            max_tokens=self.options.max_tokens,
+            round=self.transcript.round,
+        )
 
     def decode(self, reply: Reply) -> Decoded:
         """Text and calls of a reply, with calls found in its text where this agent looks for them there. A model whose
@@ -119,8 +126,19 @@ class Conversation:
             client = tool is not None and tool.client
             starts = tool is not None and call.id in first and self.starts_at_once(call)
             state = "awaiting" if client else "started" if starts else "pending"
-            rows.append(Call(call_id=call.id, name=call.name, arguments=call.arguments, args_hash=arguments_hash(call.arguments),
-                             state=state, index=index, step=step, client=client, attempts=int(starts)))
+            rows.append(
+                Call(
+                    call_id=call.id,
+                    name=call.name,
+                    arguments=call.arguments,
+                    args_hash=arguments_hash(call.arguments),
+                    state=state,
+                    index=index,
+                    step=step,
+                    client=client,
+                    attempts=int(starts),
+                )
+            )
         return rows
 
     def starts_at_once(self, call: ToolCall) -> bool:

@@ -58,8 +58,13 @@ def note(arguments: Any, types: Mapping[str, str], *, dynamic: bool, parent: str
         raise Invalid(f"key: nothing is left of {arguments['key']!r}; use letters and digits")
     if len(canonical(given["content"])) > MAX_CONTENT:
         raise Invalid(f"content: longer than {MAX_CONTENT} bytes")
-    return Append("semantic", {"type": kind, "key": key, "content": given["content"]}, parents=(parent,),
-                  resource_key=f"semantic:{kind}:{key}", advance=False)
+    return Append(
+        "semantic",
+        {"type": kind, "key": key, "content": given["content"]},
+        parents=(parent,),
+        resource_key=f"semantic:{kind}:{key}",
+        advance=False,
+    )
 
 
 def only_remember(names: Sequence[str]) -> bool:

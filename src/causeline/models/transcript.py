@@ -34,8 +34,24 @@ class Transcript:
     `faults`    code -> how many replies in this turn could not be used for it, since the last one that asked for tools.
     """
 
-    __slots__ = ("_shorten", "answer", "answered", "call_ids", "faults", "goal", "messages", "open", "question", "repeats", "round",
-                 "system", "system_id", "tool_rounds", "turn", "view")
+    __slots__ = (
+        "_shorten",
+        "answer",
+        "answered",
+        "call_ids",
+        "faults",
+        "goal",
+        "messages",
+        "open",
+        "question",
+        "repeats",
+        "round",
+        "system",
+        "system_id",
+        "tool_rounds",
+        "turn",
+        "view",
+    )
 
     def __init__(self, shorten: Shorten | None = None) -> None:
         self._shorten = shorten
