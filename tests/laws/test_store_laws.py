@@ -2,6 +2,7 @@ import pytest
 
 from causeline.adapters.stores import open_store
 from causeline.testing.store_laws import Backend, StoreLaws
+from tests.adapters.postgres_server import postgres_url, schema_url  # noqa: F401 - fixtures
 
 
 class TestMemory(StoreLaws):
@@ -16,3 +17,9 @@ class TestSqlite(StoreLaws):
     def backend(self, tmp_path) -> Backend:
         url = f"sqlite:///{tmp_path}/store.db"
         return Backend(connect=lambda: open_store(url), process=("causeline.adapters.stores:open_store", url))
+
+
+class TestPostgres(StoreLaws):
+    @pytest.fixture
+    def backend(self, schema_url) -> Backend:  # noqa: F811 - the fixture
+        return Backend(connect=lambda: open_store(schema_url), process=("causeline.adapters.stores:open_store", schema_url))

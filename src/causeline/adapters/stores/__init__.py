@@ -2,16 +2,17 @@
 
 from collections.abc import Callable, Mapping
 
-from causeline.errors import Invalid
+from causeline.errors import Invalid, Missing
 from causeline.runtime.store import Store
 
-KINDS = "memory://, sqlite:///relative.db, sqlite:////absolute.db"
+KINDS = "memory://, sqlite:///relative.db, sqlite:////absolute.db, postgresql://user@host/database"
 
 
 def open_store(url: str) -> Store:
     """A store for a URL; it is not opened yet. Raises Invalid for a URL that names none.
 
     `memory://` lives in this process alone; `sqlite:///relative.db` and `sqlite:////absolute.db` are files.
+    Raises Missing where a library that the store needs is not installed.
     """
     scheme, divider, rest = url.partition("://")
     if not divider or scheme not in _SCHEMES:
@@ -36,4 +37,14 @@ def _sqlite(url: str, rest: str) -> Store:
     return SqliteStore(path)
 
 
-_SCHEMES: Mapping[str, Callable[[str, str], Store]] = {"memory": _memory, "sqlite": _sqlite}
+def _postgres(url: str, _rest: str) -> Store:
+    try:
+        from causeline.adapters.stores.postgres import PostgresStore
+    except ModuleNotFoundError as error:
+        if error.name != "asyncpg":
+            raise
+        raise Missing("a PostgreSQL store needs asyncpg; install it with: pip install 'causeline[postgres]'") from error
+    return PostgresStore(url)
+
+
+_SCHEMES: Mapping[str, Callable[[str, str], Store]] = {"memory": _memory, "sqlite": _sqlite, "postgres": _postgres, "postgresql": _postgres}

@@ -100,13 +100,13 @@ class MemoryStore:
         if run.at is not None and run.at not in session.checkpoints:
             raise refusals.no_checkpoint(run.at, run.session)
         active = list(session.active.values())
-        if active and on_busy == "reject":
-            raise refusals.session_busy(run.session, active[0].row.id)
         for name in run.answers:
             if name not in session.interrupts:
                 raise refusals.no_interrupt(name, run.session)
             if session.interrupts[name].state != "open":
                 raise refusals.interrupt_closed(name, session.interrupts[name].state)
+        if active and on_busy == "reject":
+            raise refusals.session_busy(run.session, active[0].row.id)
         if fresh:
             self._sessions[run.owner, run.session] = session
         return Started(run=self._add(run, session, active, on_busy))

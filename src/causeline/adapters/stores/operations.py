@@ -72,7 +72,11 @@ def start(run: Run, body: bytes, on_busy: OnBusy) -> Operation[Started]:
     if run.at is not None:
         yield from _checkpoint_no(session, run.session, run.at)
     active = yield "runs_active", (session,)
+    if active and (yield from find(run.owner, run.id)) is not None:
+        raise Again
     if active and on_busy == "reject":
+        for name in run.answers:
+            yield from _answerable(session, run, name)
         raise refusals.session_busy(run.session, active[0][1])
     if active and on_busy == "cancel":
         for _, name in active:
@@ -110,8 +114,15 @@ def _add_run(run: Run, session: int, body: bytes) -> Operation[int]:
 def _answer(session: int, run: Run, name: str, decision: bytes) -> Operation[None]:
     rows = yield "interrupt_answer", (session, name, decision, run.id)
     if not rows:
-        rows = yield "interrupt_state", (session, name)
-        raise refusals.interrupt_closed(name, rows[0][0]) if rows else refusals.no_interrupt(name, run.session)
+        yield from _answerable(session, run, name)
+
+
+def _answerable(session: int, run: Run, name: str) -> Operation[None]:
+    rows = yield "interrupt_state", (session, name)
+    if not rows:
+        raise refusals.no_interrupt(name, run.session)
+    if rows[0][0] != "open":
+        raise refusals.interrupt_closed(name, rows[0][0])
 
 
 def _supersede(run: Run, session: int) -> Operation[None]:
@@ -196,10 +207,10 @@ def write(given: Writing) -> Operation[None]:
     """See `Store.commit`."""
     commit = given.commit
     run, session = yield from (_fence(given) if given.step is None else _advance(given, given.step))
-    for call in given.calls:
+    for place, call in enumerate(given.calls):
         rows = yield "call_put", (run, *call)
         if not rows:
-            raise (yield from _why_not_moved(given, run, call))
+            raise (yield from why_not_moved(given, place))
     if given.interrupts:
         yield "interrupt_put", Many((session, *interrupt) for interrupt in given.interrupts)
     if given.progress:
@@ -266,10 +277,12 @@ def why_refused(given: Writing) -> Operation[CauselineError]:
     return refusals.stale_head(commit, encoding.unpack_checkpoint(head))
 
 
-def _why_not_moved(given: Writing, run: int, columns: Sequence[Any]) -> Operation[CauselineError]:
-    rows = yield "call_state", (run, columns[0])
-    call = next(call for call, other in zip(given.commit.calls, given.calls, strict=True) if other is columns)
-    return refusals.call_moved(given.commit.run, call, encoding.STATES[rows[0][0]])
+def why_not_moved(given: Writing, place: int) -> Operation[CauselineError]:
+    """The reason for which the call at this place could not be written."""
+    commit = given.commit
+    rows = yield "run_no", (commit.owner, commit.run)
+    rows = yield "call_state", (rows[0][0], given.calls[place][0])
+    return refusals.call_moved(commit.run, commit.calls[place], encoding.STATES[rows[0][0]])
 
 
 # whole sessions
