@@ -40,8 +40,8 @@ class Store(Protocol):
         active ones to stop, as `cancel` does, and stores it as queued. A running run gets epoch 1, `started_at`
         (`created_at` if it has none) and its `base`: `at`, else the session's head. `at` must be a checkpoint of the
         session, else Missing.
-        With `answers`: each interrupt must be open (else Conflict(code="interrupt_closed"), unknown: Missing) and
-        becomes answered by this run. With a user message in `input`, interrupts open at the run's base become
+        With `answers`: each interrupt must be open (else Conflict(code="interrupt_closed"), also in a busy session,
+        unknown: Missing) and becomes answered by this run. With a user message in `input`, interrupts open at the run's base become
         superseded. Both in this same transaction.
         """
         ...

@@ -202,6 +202,14 @@ class AnswerLaws:
         await refused("interrupt_closed", store.start(new_run("r3", input=[], answers={"int_2": {}, "int_1": {}}), "enqueue"))
         assert await everything(store) == before
 
+    async def test_a_second_answer_is_told_so_while_the_first_one_runs(self, store: Store) -> None:
+        await self._interrupted(store, "int_1", "int_2")
+        await begin(store, "r2", input=[], answers={"int_1": {"decision": "approve"}})
+        before = await everything(store)
+        await refused("interrupt_closed", store.start(new_run("r3", input=[], answers={"int_1": {}}), "reject"))
+        await refused("session_busy", store.start(new_run("r3", input=[], answers={"int_2": {}}), "reject"))
+        assert await everything(store) == before
+
     async def test_an_unknown_interrupt_starts_nothing(self, store: Store) -> None:
         await self._interrupted(store, "int_1")
         await begin(store, "other", session="s2")
