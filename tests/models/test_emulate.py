@@ -64,7 +64,7 @@ async def test_schema_mode_shows_examples_and_holds_the_reply_to_a_schema():
     asked = inner.request
     assert inner.schema["anyOf"][0]["properties"]["tool"] == {"const": "lookup"}
     examples = len(asked.messages) - len(HISTORY)
-    assert examples == 4 * 4
+    assert examples == 2 + 4 * 4
     assert [message.text for message in asked.messages[examples + 1 :]] == [
         '{"tool": "lookup", "args": {"word": "ö"}}\n{"tool": "lookup", "args": "raw"}',
         "Result: a letter",

@@ -89,10 +89,10 @@ def test_examples_are_valid_replies_that_show_each_tool_in_turn_and_an_answer_af
     assert [turn.role for turn in turns] == ["user", "assistant"] * (len(turns) // 2)
     replies = [json.loads(turn.text) for turn in turns if turn.role == "assistant"]
     assert all(jsonschema_rs.is_valid(schema, reply) for reply in replies)
-    assert [reply.get("tool", "answer") for reply in replies[:8]] == [
-        "weather", "answer", "draw", "answer", "draw", "answer", "weather", "answer",
+    assert [reply.get("tool", "answer") for reply in replies[:9]] == [
+        "answer", "weather", "answer", "draw", "answer", "draw", "answer", "weather", "answer",
     ]  # fmt: skip
-    assert len(turns) == 8 * 4
+    assert len(turns) == 2 + 8 * 4
     assert turns == examples(tools)
 
 
@@ -122,10 +122,10 @@ def test_examples_of_a_schema_that_holds_itself_end():
         "plant", "Plant.", {"type": "object", "properties": {"tree": {"anyOf": [{"$ref": "#/$defs/Tree"}, {}]}}, "$defs": {"Tree": tree}}
     )
     replies = [json.loads(turn.text) for turn in examples([tool]) if turn.role == "assistant"]
-    assert isinstance(replies[0]["args"]["tree"]["children"][0]["name"], str)
+    assert isinstance(replies[1]["args"]["tree"]["children"][0]["name"], str)
     assert all(jsonschema_rs.is_valid(schema_for([tool]), reply) for reply in replies)
 
 
 def test_many_tools_get_few_examples():
     many = [ToolSpec(f"tool_{number}", "Do.", {"type": "object"}) for number in range(30)]
-    assert len(examples(many)) == 8 * 4
+    assert len(examples(many)) == 2 + 8 * 4

@@ -67,7 +67,8 @@ def as_text(value: Any) -> str:
 
 
 def examples(tools: Sequence[ToolSpec]) -> list[Message]:
-    """Turns that show a small model the form of a reply: for each tool a question, the call, its result and the answer.
+    """Turns that show a small model the form of a reply: a greeting that needs no tool, then for each tool a question,
+    the call, its result and the answer.
 
     Values come from the schema's `examples`, `default`, `const` or `enum`, else they are made up. Few tools are shown more
     often, so that the form is learnt, asked for in other words each time, and every other round begins in the middle,
@@ -75,7 +76,7 @@ def examples(tools: Sequence[ToolSpec]) -> list[Message]:
     """
     shown = list(tools)[:_EXAMPLES_MAX]
     rounds = min(_ROUNDS_MAX, _EXAMPLES_MAX // max(1, len(shown)))
-    turns: list[Message] = []
+    turns = [Message("user", "Hello"), Message("assistant", answer_text("Hello! How can I help you?"))]
     for number in range(rounds):
         first = number % 2 * (len(shown) // 2)
         turns += [turn for tool in shown[first:] + shown[:first] for turn in _example(tool, number)]
