@@ -51,6 +51,7 @@ class Recorder:
         self._calls: dict[str, Call] = {}
         self._rows: dict[str, Call] = {}
         self._events: list[dict[str, Any]] = []
+        self._pieces: list[str] = []
         self._next_event = 1
         self._announced: set[tuple[str, str]] = set()
         self._writing = asyncio.Lock()
@@ -172,13 +173,20 @@ class Recorder:
         last = self._events[-1] if self._events else None
         if last is not None and kind in DELTAS and last["type"] == kind and last["message_id"] == event["message_id"] \
                 and last.get("index") == event.get("index"):
-            last["delta"] += event["delta"]
+            self._pieces.append(event["delta"])
             return
+        self._join()
         self._events.append({**event, "ts": iso(self.clock.now())})
         if self._flush is None:
             loop = asyncio.get_running_loop()
             first = kind in DELTAS and self._spoke_not_before(event)
             self._flush = loop.call_soon(self._flush_now) if first else loop.call_later(FLUSH_SECONDS, self._flush_now)
+
+    def _join(self) -> None:
+        """Give the newest event the pieces that came after it, all at once: adding each one alone copies the text every time."""
+        if self._pieces:
+            self._events[-1]["delta"] += "".join(self._pieces)
+            self._pieces.clear()
 
     def _spoke_not_before(self, event: Mapping[str, Any]) -> bool:
         key = ("first", event["message_id"])
@@ -225,6 +233,7 @@ class Recorder:
                 raise self._failure
             if (only_if_rows and not self._rows) or (only_if_events and not self._events):
                 return
+            self._join()
             rows, self._rows = list(self._rows.values()), {}
             events, self._events = self._events, []
             first = self._next_event
