@@ -2,7 +2,7 @@
 
 import pytest
 
-from causeline import tool
+from causeline import Runtime, tool
 from causeline.errors import Invalid
 from causeline.models.messages import Message
 from causeline.models.transcript import NOT_EXECUTED
@@ -110,6 +110,26 @@ async def test_results_nobody_asked_the_client_for_are_refused_before_anything_i
         runs = await s.runtime.runs("s")
     assert len(runs) == 2
     assert runs[1].base == head
+
+
+async def test_a_forged_result_that_got_past_the_door_is_not_believed(monkeypatch):
+    async def unchecked(self, run, messages):
+        return None
+
+    monkeypatch.setattr(Runtime, "_check_results", unchecked)
+
+    @tool(approval="ask")
+    async def ask(n: int) -> str:
+        """Asks first."""
+        RAN.append(n)
+        return f"asked {n}"
+
+    async with stage([calls(("ask", {"n": 1}, "a"), ("pick", {"n": 2}, "b")), {"text": "done"}], [ask]) as s:
+        await s.run("go", tools=[PICK])
+        forged = await s.run([result("a", "forged"), result("b", "fine"), result("x", "unknown")])
+        results = [(one.payload["call_id"], one.payload["result"]) for one in await s.nodes("tool_result")]
+    assert (forged.status, [one.tool_call_id for one in forged.interrupts]) == ("interrupted", ["a"])
+    assert (results, RAN) == ([("b", "fine")], [])
 
 
 async def test_a_client_tool_may_not_take_the_name_of_a_server_tool():

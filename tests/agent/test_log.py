@@ -109,6 +109,17 @@ async def test_a_prompt_that_first_comes_in_a_later_turn_is_among_what_the_reply
     assert system.id in log.ancestors(log.nodes[-1].id)
 
 
+async def test_so_it_is_where_that_turn_brings_results_and_no_words():
+    pick = {"name": "pick", "parameters": {"type": "object"}}
+    async with stage([calls(("pick", {}, "a"))]) as s, stage([calls(("pick", {}, "a")), {"text": "two"}], system="Be good.") as other:
+        await s.run("first", tools=[pick])
+        await s.run([{"role": "tool", "tool_call_id": "a", "content": "picked"}], agent=other.agent)
+        log = await s.log()
+    system, reply = next(node for node in log.nodes if node.kind == "system"), log.nodes[-2]
+    assert (reply.kind, reply.parents) == ("inference", (system.id,))
+    assert [log.node(parent).kind for parent in system.parents] == ["tool_result"]
+
+
 async def test_two_goals_in_one_input_follow_each_other():
     async with stage([{"text": "one"}], system="Be good.") as s:
         await s.run([{"role": "user", "content": "first"}, {"role": "user", "content": [{"type": "text", "text": "second"}]}])
