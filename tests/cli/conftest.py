@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from causeline.cli.main import main
 
+PATIENCE = 60
 TOOLS = '''
 import causeline
 
@@ -107,6 +109,8 @@ class Process:
             [sys.executable, "-m", "causeline.cli", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=stdin, text=True,
             env=environment, start_new_session=True,
         )  # fmt: skip
+        self.watchdog = threading.Timer(PATIENCE, self.inner.kill)  # so that no test waits for ever
+        self.watchdog.start()
 
     def until(self, text: str) -> str:
         """Read standard output up to the line that holds `text`."""
@@ -116,11 +120,16 @@ class Process:
                 return line
         raise AssertionError(f"ended without {text!r}: {self.inner.stderr.read() if self.inner.stderr else ''}")
 
+    def error_until(self, text: str) -> str:
+        """Read standard error up to the line that holds `text`."""
+        assert self.inner.stderr is not None
+        return next(line for line in self.inner.stderr if text in line)
+
     def send(self, number: signal.Signals) -> None:
         self.inner.send_signal(number)
 
     def end(self) -> tuple[int, str, str]:
-        out, err = self.inner.communicate(timeout=30)
+        out, err = self.inner.communicate()
         return self.inner.returncode, out, err
 
 
@@ -134,5 +143,6 @@ def start():
 
     yield begin
     for process in running:
+        process.watchdog.cancel()
         process.inner.kill()
         process.inner.communicate()

@@ -1,5 +1,7 @@
 """new, check, graph, and the help of every command."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,6 +82,14 @@ def test_the_list_of_commands_has_them_all(shell):
     for name in COMMANDS:
         assert f"\n  {name} " in text
     assert shell().code == 2
+
+
+def test_loading_the_table_loads_no_command():
+    code = "import sys, causeline.cli.main; print(*sorted(name for name in sys.modules if name.startswith('causeline.')))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert loaded == [
+        f"causeline.{name}" for name in ("cli", "cli.faults", "cli.main", "cli.narrate", "cli.terminal", "cli.text", "errors")
+    ]
 
 
 def test_the_version_is_printed(shell):

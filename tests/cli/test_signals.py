@@ -4,6 +4,17 @@ import json
 import signal
 
 SLOW = {"calls": [{"name": "lookup", "arguments": {"term": "x"}}], "delay": 30}
+STUBBORN = """
+@causeline.tool
+async def stubborn() -> str:
+    import asyncio
+    for _ in range(6):
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            pass
+    return ""
+"""
 LOOK = {"calls": [{"name": "lookup", "arguments": {"term": "x"}}]}
 
 
@@ -33,6 +44,36 @@ def test_ctrl_c_is_told_in_words_to_a_person(shell, start):
     assert "The run was cancelled." in out
     assert "status   cancelled" in out
     assert err == "\ncancelling (Ctrl-C again leaves at once) ...\n"
+
+
+def test_ctrl_c_does_not_wait_for_a_tool_that_blocks(shell, start):
+    shell.agent({"calls": [{"name": "stuck", "arguments": {}}]})
+    with (shell.folder / "tools.py").open("a") as tools:
+        tools.write("\n@causeline.tool\ndef stuck() -> str:\n    import time\n    time.sleep(600)\n    return ''\n")
+    with (shell.folder / "agent.toml").open("a") as agent:
+        agent.write('[[tools]]\npython = "tools:stuck"\n')
+    process = start("run", "hi", "--agent", "agent.toml", "--json")
+    process.until('"tool_call_end"')
+    process.send(signal.SIGINT)
+    code, out, _ = process.end()
+    assert (code, json.loads(out.splitlines()[-1])["status"]) == (130, "cancelled")
+
+
+def test_a_second_ctrl_c_leaves_at_once_and_the_run_can_be_resumed(shell, start):
+    shell.agent({"calls": [{"name": "stubborn", "arguments": {}}]})
+    with (shell.folder / "tools.py").open("a") as tools:
+        tools.write(STUBBORN)
+    with (shell.folder / "agent.toml").open("a") as agent:
+        agent.write('[[tools]]\npython = "tools:stubborn"\n')
+    process = start("run", "hi", "--agent", "agent.toml", "--run-id", "r1")
+    process.until("call    stubborn")
+    process.send(signal.SIGINT)
+    assert "cancelling" in process.error_until("cancelling")
+    process.send(signal.SIGINT)
+    code, _, err = process.end()
+    assert (code, err) == (130, "")
+    assert shell("runs", "--json").last["runs"][0]["status"] == "running"
+    assert shell("cancel", "r1", "--json").last["status"] == "cancelled"
 
 
 def test_a_killed_run_goes_on_where_it_was_and_comes_to_the_same_head(shell, start):
@@ -96,3 +137,16 @@ def test_a_reader_that_goes_away_is_no_error_to_shout_about(shell, start):
     process.inner.stdout.close()
     assert process.inner.wait(30) == 1
     assert "Traceback" not in process.inner.stderr.read()
+
+
+def test_a_queued_run_waits_for_the_one_before_and_a_cancelling_one_ends_it(shell, start):
+    shell.agent(SLOW)
+    first = start("run", "one", "--agent", "agent.toml", "--session", "s1", "--json")
+    first.until("step_started")
+    shell.script({"text": "Second."})
+    second = start("run", "two", "--agent", "agent.toml", "--session", "s1", "--on-busy", "enqueue")
+    assert "waiting" in second.error_until("waiting")
+    third = shell("run", "three", "--agent", "agent.toml", "--session", "s1", "--on-busy", "cancel", "--json")
+    assert third.last["answer"] == "Second."
+    assert first.end()[0] == second.end()[0] == 1
+    assert [run["status"] for run in shell("runs", "s1", "--json").last["runs"]] == ["cancelled", "cancelled", "succeeded"]

@@ -47,7 +47,7 @@ def debugging() -> bool:
 def report(error: Exception) -> int:
     """Tell an error on standard error; returns the exit code to leave with."""
     if isinstance(error, ExceptionGroup):
-        error = _first(cast("ExceptionGroup[Exception]", error))
+        error = first_of(cast("ExceptionGroup[Exception]", error))
     if debugging():
         sys.stderr.write(clean("".join(traceback.format_exception(error))))
     terminal = Terminal(error=True)
@@ -58,10 +58,10 @@ def report(error: Exception) -> int:
     return code
 
 
-def _first(group: ExceptionGroup[Exception]) -> Exception:
+def first_of(group: ExceptionGroup[Exception]) -> Exception:
     """The first error of a group that is not a group itself."""
     inner = group.exceptions[0]
-    return _first(cast("ExceptionGroup[Exception]", inner)) if isinstance(inner, ExceptionGroup) else inner
+    return first_of(cast("ExceptionGroup[Exception]", inner)) if isinstance(inner, ExceptionGroup) else inner
 
 
 def explained(error: Exception) -> tuple[str, Sequence[str], int]:

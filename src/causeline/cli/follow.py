@@ -5,13 +5,15 @@ what had finished is kept; the second one leaves at once.
 """
 
 import asyncio
+import os
 import signal
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from causeline.cli.ending import as_json, exit_code, told
-from causeline.cli.faults import CTRL_C
+from causeline.cli.faults import CTRL_C, first_of
 from causeline.cli.narrate import Narrator
 from causeline.cli.opening import on_signal, store_words
 from causeline.cli.terminal import Terminal
@@ -83,12 +85,16 @@ class Followed:
 
 async def follow(runtime: Runtime, run: RunHandle, shown: View, *, after: int = 0) -> Followed:
     """Show the run's events above `after` and its end."""
-    async with asyncio.TaskGroup() as tasks:
-        stop = _Stop(runtime, run, tasks)
-        with on_signal(signal.SIGINT, stop.press):
-            async for event in run.events(after):
-                shown.event(event)
-            result = await run.result()
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            stop = _Stop(runtime, run, tasks)
+            ending = tasks.create_task(run.result())  # beside the events, so that what breaks the run ends the watching too
+            with on_signal(signal.SIGINT, stop.press):
+                async for event in run.events(after):
+                    shown.event(event)
+                result = await ending
+    except ExceptionGroup as group:
+        raise first_of(group) from None
     shown.end(result)
     return Followed(result, stop.pressed)
 
@@ -101,12 +107,11 @@ class _Stop:
         self._runtime = runtime
         self._run = run
         self._tasks = tasks
-        self._task = asyncio.current_task()
 
     def press(self) -> None:
-        if self.pressed and self._task is not None:
-            self._task.cancel()
-            return
+        if self.pressed:
+            sys.stdout.flush()
+            os._exit(CTRL_C)  # a tool may hang in its cancelling; what is stored survives this like any crash
         self.pressed = True
         Terminal(error=True).say("\ncancelling (Ctrl-C again leaves at once) ...", "quiet")
         self._tasks.create_task(self._runtime.cancel(self._run.id))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from causeline.cli.opening import leave, opened
+from causeline.cli.opening import leave, opened, place
 from causeline.cli.options import DEFAULT_STORE, AsJson, Store
 from causeline.cli.terminal import Terminal
 from causeline.cli.text import line
@@ -19,10 +19,10 @@ def command(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:
         async with opened(store, new=True) as runtime:
             applied: Sequence[str] = tuple(getattr(runtime.store, "applied", ()))
         if as_json:
-            print(line({"store": store, "applied": applied}))
+            print(line({"store": place(store), "applied": applied}))
             return
         for step in applied:
             Terminal().say(f"applied {step}")
-        Terminal().say(f"{store} is up to date{'' if applied else ' already'}", "good")
+        Terminal().say(f"{place(store)} is up to date{'' if applied else ' already'}", "good")
 
     leave(migrate())

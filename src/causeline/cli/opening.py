@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -65,7 +66,12 @@ def on_signal(number: signal.Signals, action: Callable[[], object]) -> Generator
 
 def store_words(store: str) -> Sequence[str]:
     """The words that make another command line use the same store: none if it would anyway."""
-    return () if store == os.environ.get(STORE_VARIABLE, DEFAULT_STORE) else ("--store", store)
+    return () if store == (os.environ.get(STORE_VARIABLE) or DEFAULT_STORE) else ("--store", store)
+
+
+def place(store: str) -> str:
+    """The store's URL for people to read, without a password."""
+    return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:***@", store)
 
 
 def agent_from(file: Path, *, model: str | None = None, base_url: str | None = None) -> Agent:

@@ -8,6 +8,7 @@ import typer
 from causeline.cli.follow import follow, view
 from causeline.cli.opening import agent_from, leave, opened
 from causeline.cli.options import DEFAULT_STORE, AgentFile, BaseUrl, EventsAsJson, Model, OnBusy, Store
+from causeline.cli.terminal import Terminal
 from causeline.errors import Missing
 from causeline.runtime.records import Checkpoint
 from causeline.runtime.runtime import Runtime
@@ -39,6 +40,8 @@ def command(
         async with opened(store, asked, new=True) as runtime:
             place = await session_of(runtime, at) if at is not None and session is None else session
             handle = await runtime.start(asked, text, session=place, run_id=run_id, at=at, on_busy=on_busy)
+            if (await runtime.run(handle.id)).status == "queued":
+                Terminal(error=True).say("waiting for the session's other run to end ...", "quiet")
             return (await follow(runtime, handle, view(store, as_json=as_json))).code
 
     leave(run())

@@ -1,9 +1,10 @@
 """The two streams of a command: what it says on standard output, what went wrong on standard error.
 
-Law: colours only for a terminal that wants them (NO_COLOR and TERM are rich's business); a character the
-terminal cannot show becomes a question mark, never an error.
+Law: styles only for a terminal, and none of them where NO_COLOR is set; a character the terminal cannot show
+becomes a question mark, never an error.
 """
 
+import os
 import sys
 from collections.abc import Iterable, Mapping
 
@@ -22,10 +23,11 @@ class Terminal:
 
     def __init__(self, *, error: bool = False) -> None:
         self._console = Console(stderr=error, highlight=False, markup=False, emoji=False)
+        self._styled = not os.environ.get("NO_COLOR")
 
     def pieces(self, pieces: Iterable[Piece]) -> None:
         for piece in pieces:
-            self._console.print(Text(piece.text, style=_STYLES[piece.style]), end="", soft_wrap=True)
+            self._console.print(Text(piece.text, style=_STYLES[piece.style] if self._styled else ""), end="", soft_wrap=True)
 
     def say(self, text: str = "", style: Style = "plain") -> None:
         """One line, or several."""

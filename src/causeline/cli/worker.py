@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from causeline.cli.opening import agent_from, leave, on_signal, opened
+from causeline.cli.opening import agent_from, leave, on_signal, opened, place
 from causeline.cli.options import DEFAULT_STORE, Store
 from causeline.cli.terminal import Terminal
 
@@ -33,7 +33,7 @@ def command(
         async with opened(store, *agents, new=True) as runtime:
             working = asyncio.create_task(runtime.work(concurrency=concurrency))
             terminal = Terminal()
-            terminal.say(f"working on {store} (Ctrl-C or SIGTERM drains)")
+            terminal.say(f"working on {place(store)} (Ctrl-C or SIGTERM drains)")
             with on_signal(signal.SIGTERM, working.cancel), on_signal(signal.SIGINT, working.cancel), suppress(asyncio.CancelledError):
                 await working
             terminal.say("draining ...")

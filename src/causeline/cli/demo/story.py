@@ -38,6 +38,8 @@ async def crash(stage: Stage, runtime: Runtime) -> str:
     """A process is killed in the middle of a run, and another one goes on; returns the head it came to."""
     stage.title("2. A run is killed in its middle, and resumed")
     words = ("run", SURVEY, "--agent", str(HERE / "surveyor.toml"), "--session", "survey", "--run-id", "survey-1")
+    undisturbed = stage.folder / "undisturbed"
+    other = await stage.start(*words, "--store", f"sqlite:///{undisturbed}.db", "--json", notebook=undisturbed)
     process = await stage.start(*words, "--store", stage.store, "--json", pause=60)
     await stage.events_until(process, "tool_call_start", "count_words")
     process.kill()
@@ -45,8 +47,6 @@ async def crash(stage: Stage, runtime: Runtime) -> str:
     stage.say(f"Its run is left as {(await runtime.run('survey-1')).status}. Any process may go on with it:\n")
     await stage.shown("resume", "survey-1", "--store", stage.store)
     head = (await runtime.run("survey-1")).head
-    undisturbed = stage.folder / "undisturbed"
-    other = await stage.start(*words, "--store", f"sqlite:///{undisturbed}.db", "--json", notebook=undisturbed)
     lines, _ = await other.communicate()
     notes = stage.notebook.read_text().splitlines()
     stage.say(f"\nThe notebook: {', '.join(notes)}")
