@@ -245,16 +245,17 @@ def call_columns(call: Call) -> Columns:
     """For `call_put`, after the run."""
     body = dump_small([
         call.name, call.arguments, call.args_hash, call.index, call.step, call.client, call.ok, call.result, call.reason, call.attempts,
+        call.reported,
     ])  # fmt: skip
     return (text_bytes(call.call_id), STATE_CODES[call.state], body, _ORIGINS[call.state])
 
 
 def call_from(row: Columns) -> CallRow:
     """From `rows_call`."""
-    name, arguments, args_hash, index, step, client, ok, result, reason, attempts = load(row[3])
+    name, arguments, args_hash, index, step, client, ok, result, reason, attempts, reported = load(row[3])
     call = Call(
         call_id=bytes_text(row[1]), name=name, arguments=arguments, args_hash=args_hash, state=STATES[row[2]], index=index, step=step,
-        client=client, ok=ok, result=result, reason=reason, attempts=attempts,
+        client=client, ok=ok, result=result, reason=reason, attempts=attempts, reported=reported,
     )  # fmt: skip
     return CallRow(run=row[0], call=call)
 

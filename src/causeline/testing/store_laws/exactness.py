@@ -1,6 +1,7 @@
 """Laws of values: what was written is what is read, or it was refused; times order nothing."""
 
 from collections.abc import AsyncIterator
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from causeline.errors import Invalid
 from causeline.runtime.records import CallRow, Checkpoint, Interrupt, Progress, Run, RunPatch
 from causeline.runtime.store import Store
 from causeline.testing.store_laws.sample import AT, OWNER, Writer, begin, everything, new_call, new_interrupt, new_run, queue, take
+from causeline.tools.calls import Call
 
 
 def _deep(levels: int) -> Any:
@@ -45,7 +47,7 @@ async def _write(store: Store, value: Any) -> None:
     await writer.write(
         writer.commit(
             checkpoint=checkpoint,
-            calls=[new_call("call\x00", arguments=value, result=value, reason="why\x00", name="tool\x00")],
+            calls=[new_call("call\x00", arguments=value, result=value, reported={"v": value}, reason="why\x00", name="tool\x00")],
             interrupts=[asked],
             progress=[Progress(run="r1", step=9, path=["p\x00", 1], index=0, port="p", writes=value)],
             events=[{"type": "t", "v": value}, {"type": "t"}],
@@ -77,6 +79,8 @@ async def _read(store: Store) -> AsyncIterator[Any]:
     assert (row.call.call_id, row.call.reason, row.call.name) == ("call\x00", "why\x00", "tool\x00")
     yield row.call.arguments
     yield row.call.result
+    assert row.call.reported is not None
+    yield row.call.reported["v"]
     (interrupt,) = await store.rows(Interrupt, owner=OWNER)
     assert interrupt.decision is not None
     assert (interrupt.question, interrupt.reason) == ("q\x00", "r\x00")
@@ -97,8 +101,30 @@ class ExactLaws:
         value = EXACT[name]
         await _write(store, value)
         parts = [part async for part in _read(store)]
-        assert len(parts) == 14
+        assert len(parts) == 15
         assert [part for part in parts if not same(part, value)] == []
+
+    async def test_every_field_of_a_call_comes_back(self, store: Store) -> None:
+        call = Call(
+            call_id="c",
+            name="n",
+            arguments={"a": 1},
+            args_hash="h",
+            state="failed",
+            index=3,
+            step=4,
+            client=True,
+            ok=False,
+            result="r",
+            reason="w",
+            attempts=5,
+            reported={"context_patch": {"k": None}},
+        )
+        assert [one.name for one in fields(Call) if getattr(call, one.name) in (one.default, None)] == []
+        writer = await begin(store)
+        await writer.write(writer.next(calls=[call]))
+        (row,) = await store.rows(CallRow, owner=OWNER)
+        assert row.call == call
 
     @pytest.mark.parametrize("name", EXACT)
     async def test_the_log_and_its_checkpoints_come_back_as_they_were(self, store: Store, name: str) -> None:
