@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from causeline.agent.conversation import Conversation
-from causeline.tools.approval import Approve, Ask, Deny, resolve_all
+from causeline.tools.approval import Approve, Ask, Deny, default_prompt, resolve_all
 from causeline.tools.arguments import prepare
 from causeline.tools.calls import Call, CallState, arguments_hash
 from causeline.tools.human import question_text
@@ -37,34 +37,56 @@ class Verdict:
 
 
 async def judge(talk: Conversation, call: Call, decision: Mapping[str, Any] | None) -> Verdict:
-    """What to do with an unfinished server call. `decision` is a person's answer to this call's interrupt."""
-    go = Verdict(arguments=call.arguments, args_hash=call.args_hash)
+    """What to do with an unfinished server call. `decision` is a person's answer to this call's interrupt, with the `kind` and
+    the `args_hash` it was made on; on anything else it decides nothing."""
     tool = talk.toolbox.get(call.name)
+    go = Verdict(arguments=call.arguments, args_hash=call.args_hash)
     if call.state == "unknown":
-        return _unknown(call, "report" if tool is None else tool.on_unknown, decision, go)
-    if tool is None:
-        return go  # its result says that there is no such tool
+        return await _unknown(talk, call, tool, _fitting(decision, "unknown_outcome", go), go)
     if call.state == "started":
         return go  # by this process, a moment ago
-    prepared = prepare(tool, call.arguments)
-    if prepared.arguments is None:
-        return go  # it never runs: its arguments are refused before it would
-    if prepared.arguments is not call.arguments:
+    prepared = prepare(tool, call.arguments) if tool is not None else None
+    if prepared is not None and prepared.arguments is not None and prepared.arguments is not call.arguments:
         go = Verdict(arguments=prepared.arguments, args_hash=arguments_hash(prepared.arguments))
+    decision = _fitting(decision, "question" if tool is not None and tool.human else "approval", go)
+    if decision is None and call.state == "awaiting":
+        return _still_asked(call, tool, go)
+    if tool is None or prepared is None or prepared.arguments is None:
+        # It never runs: its result says that there is no such tool, or what is wrong with its arguments.
+        return go if decision is None or decision.get("decision") != "deny" else _denied(decision.get("reason"))
     if tool.human:
         return _question(go, decision)
-    return await _permitted(talk, tool, call.name, go) if decision is None else _decided(decision, go)
+    return await _permitted(talk, tool, go) if decision is None else await _decided(talk, tool, decision, go)
 
 
-async def _permitted(talk: Conversation, tool: Tool, name: str, go: Verdict) -> Verdict:
+def _fitting(decision: Mapping[str, Any] | None, kind: str, asked: Verdict) -> Mapping[str, Any] | None:
+    """The decision, if it was made on this question about these arguments."""
+    fits = decision is not None and decision.get("kind") == kind and decision.get("args_hash") == asked.args_hash
+    return decision if fits else None
+
+
+def _still_asked(call: Call, tool: Tool | None, asked: Verdict) -> Verdict:
+    """Nothing but an answer ends a question: not another policy, nor that the tool is gone."""
+    if tool is not None and tool.human:
+        return _question(asked, None)
+    return replace(asked, question=default_prompt(call.name, asked.arguments))
+
+
+async def _permitted(talk: Conversation, tool: Tool, go: Verdict) -> Verdict:
     """What the tool's and the agent's approval modes say."""
-    match await resolve_all((tool.approval, talk.options.tool_approval), name, go.arguments):
+    match await resolve_all((tool.approval, talk.options.tool_approval), tool.name, go.arguments):
         case Approve():
             return go
         case Deny(reason):
             return _denied(reason)
         case Ask(prompt):
             return replace(go, question=prompt)
+
+
+async def _unless_forbidden(talk: Conversation, tool: Tool, go: Verdict) -> Verdict:
+    """What a person let run, unless the rules say now that nobody may."""
+    said = await _permitted(talk, tool, go)
+    return said if said.settled else go
 
 
 def _settled(result: Any, state: CallState, *, ok: bool = False) -> Verdict:
@@ -75,12 +97,13 @@ def _denied(reason: str | None) -> Verdict:
     return _settled(f"This call was not approved: {reason}" if reason else "This call was not approved.", "denied")
 
 
-def _decided(decision: Mapping[str, Any], go: Verdict) -> Verdict:
+async def _decided(talk: Conversation, tool: Tool, decision: Mapping[str, Any], go: Verdict) -> Verdict:
     match decision.get("decision"):
         case "approve":
-            return go
+            return await _unless_forbidden(talk, tool, go)
         case "edit":
-            return Verdict(arguments=decision["value"], args_hash=arguments_hash(decision["value"]))
+            arguments = prepare(tool, decision["value"]).arguments or decision["value"]
+            return await _unless_forbidden(talk, tool, Verdict(arguments=arguments, args_hash=arguments_hash(arguments)))
         case _:
             return _denied(decision.get("reason"))
 
@@ -93,15 +116,17 @@ def _question(asked: Verdict, decision: Mapping[str, Any] | None) -> Verdict:
     return _denied(decision.get("reason"))
 
 
-def _unknown(call: Call, policy: str, decision: Mapping[str, Any] | None, go: Verdict) -> Verdict:
-    chosen = decision.get("decision") if decision is not None else None
-    if chosen == "retry" or (policy == "retry" and chosen not in ("record", "fail")):
-        return go
+async def _unknown(talk: Conversation, call: Call, tool: Tool | None, decision: Mapping[str, Any] | None, go: Verdict) -> Verdict:
+    policy = "report" if tool is None else tool.on_unknown
+    given = decision or {}
+    chosen = given.get("decision")
     if chosen == "record":
-        return _settled(decision.get("value") if decision else None, "succeeded", ok=True)
+        return _settled(given.get("value"), "succeeded", ok=True)
     if chosen == "fail":
-        reason = decision.get("reason") if decision else None
+        reason = given.get("reason")
         return _settled(f"This call failed: {reason}" if reason else "This call failed.", "failed")
+    if chosen == "retry" or policy == "retry":
+        return go if tool is None else await _unless_forbidden(talk, tool, go)
     if policy == "ask":
         question = f"{call.name} was started and its outcome is unknown. Run it again, record a result, or count it as failed?"
         return replace(go, kind="unknown_outcome", question=question)

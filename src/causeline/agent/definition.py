@@ -17,6 +17,7 @@ from causeline.agent.flat import FLAT_NODES, flat_document, tool_documents, with
 from causeline.agent.options import Options
 from causeline.agent.output import typed
 from causeline.agent.remember import REMEMBER, parameters
+from causeline.agent.sub_runs import sub_run_tool
 from causeline.agent.template import render
 from causeline.errors import Invalid
 from causeline.graph import Document, Limits, Node, load
@@ -73,15 +74,21 @@ class AgentDefinition:
         system = "\n\n".join(part for part in (own, toolbox.skill_text()) if part) or None
         return {Conversation: Conversation(self.options, toolbox, self.model, scope, system)}
 
-    def check_answer(self, name: str, decision: Mapping[str, Any]) -> None:
-        """Raises Invalid if edited arguments do not fit the tool."""
+    def check_answer(self, name: str, arguments: Any, decision: Mapping[str, Any]) -> None:
+        """Raises Invalid if a decision that lets a call run cannot be carried out: the tool is gone, or does not take the arguments."""
+        chosen = decision.get("decision")
+        if chosen in ("deny", "record", "fail"):
+            return
         tool = self.toolbox.get(name)
         if tool is None:
-            raise Invalid(f"the agent has no tool {name!r} any more; deny the call, or run it with the agent that asked", code="tool_gone")
-        if decision.get("decision") == "edit":
-            fault = argument_fault(tool, decision["value"])
-            if fault is not None:
-                raise Invalid(fault)
+            raise Invalid(f"the agent has no tool {name!r} any more; deny the call, or answer with the agent that asked", code="tool_gone")
+        fault = argument_fault(tool, decision["value"] if chosen == "edit" else arguments)
+        if fault is not None:
+            raise Invalid(fault, findings=[fault])
+
+    def as_tool(self, name: str, description: str) -> Tool:
+        """This agent as a tool of another one: a call of it is a run of its own, below the run that calls."""
+        return sub_run_tool(self, name, description)
 
     def typed_output(self, answer: Any) -> Any:
         """The answer as the agent's output type."""

@@ -1,1 +1,5 @@
 """Sessions and runs that survive: records, the Store protocol, and the runtime over it."""
+
+from causeline.runtime.program import GraphProgram
+
+__all__ = ["GraphProgram"]

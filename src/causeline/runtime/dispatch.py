@@ -4,23 +4,27 @@ Law: one task a run, none left behind; a claim is a compare-and-set in the store
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from causeline.errors import CauselineError, Conflict, Missing
+from causeline.errors import CauselineError, Conflict, Missing, Unavailable
 from causeline.policy import Clock
 from causeline.runtime.clock import iso
 from causeline.runtime.feed import Feed
-from causeline.runtime.lease import BEAT_SECONDS, LeaseWatch, evidently_gone, looked_up, new_holder, retire
+from causeline.runtime.lease import BEAT_SECONDS, LEASE_SECONDS, LeaseWatch, evidently_gone, looked_up, new_holder, retire
 from causeline.runtime.program import Program
 from causeline.runtime.records import ACTIVE, Run
-from causeline.runtime.runner import Loaded, Runner
+from causeline.runtime.runner import Loaded, Runner, end_as_failed, hand_back
 from causeline.runtime.store import Store
-from causeline.tools.scope import Recall
 
 CANCEL_SECONDS = 0.05
 WAIT_SECONDS = 1.0
+HEAL_SECONDS = 5.0
+HEALS = 10
+TOLD_AFTER = 4
+"""A run that the store kept from being recorded is taken up again, at most so many times without getting a step
+further; whoever waits for it is told after fewer."""
 
 
 @dataclass(slots=True)
@@ -30,22 +34,33 @@ class _Driven:
     cancelled: bool = False
 
 
-class Dispatch:
-    """Runs of one runtime in this process."""
+@dataclass(slots=True)
+class _Broken:
+    error: Exception
+    times: int
 
-    def __init__(self, store: Store, feed: Feed, clock: Clock, program_of: Callable[[Run], Program], recall: Recall) -> None:
+
+class Dispatch:
+    """Runs of one runtime in this process. `lease_seconds` is how long another holder's counter may stand still, `beat_seconds`
+    how often this one's moves."""
+
+    def __init__(self, store: Store, feed: Feed, clock: Clock, program_of: Callable[[Run], Program], services: Mapping[type, object], *,
+                 lease_seconds: float = LEASE_SECONDS, beat_seconds: float = BEAT_SECONDS) -> None:
         self.store = store
         self.feed = feed
         self.clock = clock
         self.holder = new_holder()
         self._program_of = program_of
-        self._recall = recall
+        self._services = services
+        self._beat_seconds = beat_seconds
         self._runners: dict[int, tuple[Program, Runner]] = {}
         self._driven: dict[str, _Driven] = {}
         self._waiting: dict[str, asyncio.Task[None]] = {}
+        self._healing: dict[str, asyncio.Task[None]] = {}
         self._keepers: list[asyncio.Task[None]] = []
-        self._watch = LeaseWatch()
-        self._broken: dict[str, BaseException] = {}
+        self._watch = LeaseWatch(lease_seconds)
+        self._broken: dict[str, _Broken] = {}
+        self._closing = False
 
     def open(self) -> None:
         """Begin the heartbeat, and to listen for cancels from other processes."""
@@ -53,9 +68,8 @@ class Dispatch:
 
     async def close(self) -> None:
         """Hand back every run: stop it where it is, so that another process may go on at once."""
-        for keeper in self._keepers:
-            keeper.cancel()
-        tasks = [*self._keepers, *self._waiting.values(), *(one.task for one in self._driven.values())]
+        self._closing = True
+        tasks = [*self._keepers, *self._waiting.values(), *self._healing.values(), *(one.task for one in self._driven.values())]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -65,21 +79,26 @@ class Dispatch:
     def drives(self, run_id: str) -> bool:
         return run_id in self._driven
 
-    def accept(self, run: Run, *, known: bool) -> None:
+    def leaves(self, run_id: str) -> bool:
+        """Whether a run of this process is being handed back, so that it goes on elsewhere, and with it all that hangs on it."""
+        driven = self._driven.get(run_id)
+        return self._closing or driven is None or driven.task.cancelling() > 0
+
+    def accept(self, run: Run, program: Program | None = None, *, known: bool) -> None:
         """Drive a run that was just stored: at once, or when its turn comes."""
         if known and (run.id in self._driven or run.id in self._waiting or run.status not in ACTIVE):
             return
         if run.status == "running" and not known:
-            self._drive(run)
+            self._drive(run, program)
         elif run.status == "queued":
-            self._waiting[run.id] = asyncio.create_task(self._queue(run))
+            self._waiting[run.id] = asyncio.create_task(self._queue(run, program))
 
-    async def claim(self, run: Run) -> bool:
+    async def claim(self, run: Run, program: Program | None = None) -> bool:
         """Take a run over and drive it. False if somebody was quicker."""
         claimed = await self.store.claim(run.owner, run.id, self.holder, epoch=run.epoch, beat=run.beat, at=iso(self.clock.now()))
         if claimed is None:
             return False
-        self._drive(claimed)
+        self._drive(claimed, program)
         return True
 
     async def gone(self, run: Run) -> bool:
@@ -97,19 +116,23 @@ class Dispatch:
         return True
 
     async def rescue(self, owner: str, session: str) -> None:
-        """Take over the session's run if its process is evidently gone, so that it goes on before a new one starts."""
-        for run in await self.store.rows(Run, owner=owner, session=session, status=("running",)):
-            if run.id not in self._driven and (run.holder == self.holder or evidently_gone(run.holder)):
-                with suppress(Missing):  # a run of an agent that is not known here is left for a process that knows it
-                    self._program_of(run)
-                    await self.claim(run)
+        """Take over the session's run if nobody drives it, so that it goes on before a new one starts: its process is evidently
+        gone, or has handed it back."""
+        for run in await self.store.rows(Run, owner=owner, session=session, status=("queued", "running")):
+            if run.id in self._driven or run.id in self._waiting or run.id in self._healing:
+                continue
+            if run.status == "running" and run.holder != self.holder and not evidently_gone(run.holder):
+                continue
+            with suppress(Missing):  # a run of an agent that is not known here is left for a process that knows it
+                self._program_of(run)
+                await self.claim(run)
 
     async def take(self, most: int) -> None:
         """Claim what waits for somebody: queued runs whose turn it is, and runs whose holder is gone; at most `most` at once."""
         for run in await self.store.rows(Run, owner=None, status=("queued", "running")):
             if len(self._driven) >= most:
                 return
-            if run.id in self._driven or run.id in self._waiting:
+            if run.id in self._driven or run.id in self._waiting or run.id in self._healing:
                 continue
             with suppress(Missing):
                 self._program_of(run)
@@ -124,81 +147,141 @@ class Dispatch:
             if driven.loaded is not None:
                 driven.loaded.cancel()
 
-    async def cancel(self, run_id: str) -> None:
-        """Stop a run of this process and wait for its end."""
-        self.stop(run_id)
-        await self.wait(run_id)
+    async def cancel(self, owner: str, run_id: str) -> Run:
+        """Ask a run of any process to stop, and wait for its end where that is this one. What it has started below itself is
+        stopped with it. Raises Missing."""
+        run = await self.store.cancel(owner, run_id, iso(self.clock.now()))
+        if run.status == "running":
+            await self.rescue(owner, run.session)
+            self.stop(run_id)
+            await self.wait(run_id)
+        for below in await self.store.rows(Run, owner=owner, status=("queued", "running")):
+            if below.parent_run == run_id and below.parent_call is not None:
+                await self.cancel(owner, below.id)
+        return run
 
     async def wait(self, run_id: str) -> None:
         """Wait until this process does not drive the run, nor has it queued, any more. Raises what kept the
-        run from being recorded, such as Unavailable for a store that cannot write; the run can then be resumed."""
-        waiting = self._waiting.get(run_id)
-        if waiting is not None:
-            await asyncio.wait([waiting])
-        driven = self._driven.get(run_id)
-        if driven is not None:
-            await asyncio.wait([driven.task])
-        broken = self._broken.get(run_id)
-        if broken is not None:
-            raise broken
+        run from being recorded, such as Unavailable for a store that cannot write; it is taken up again when that is over."""
+        while True:
+            broken = self._broken.get(run_id)
+            if broken is not None and (broken.times >= TOLD_AFTER or run_id not in self._healing) and run_id not in self._driven:
+                raise broken.error
+            driven = self._driven.get(run_id)
+            several = (self._waiting.get(run_id), self._healing.get(run_id), driven.task if driven else None)
+            tasks = [one for one in several if one is not None]
+            if not tasks:
+                return
+            await asyncio.wait(tasks, timeout=CANCEL_SECONDS if broken is not None else None, return_when=asyncio.FIRST_COMPLETED)
+
+    async def ended(self, owner: str, run_id: str) -> None:
+        """Wait for a run's end, wherever it is driven. Raises as `wait`, and Missing."""
+        token = 0
+        while True:
+            await self.wait(run_id)
+            rows = await self.store.rows(Run, owner=owner, id=run_id)
+            if not rows:
+                raise Missing(f"no run {run_id!r}", run=run_id)
+            if rows[0].status not in ACTIVE:
+                return
+            token = await self.store.changed(token, WAIT_SECONDS)
 
     # inside
 
-    def _drive(self, run: Run) -> None:
-        self._broken.pop(run.id, None)
+    def _drive(self, run: Run, program: Program | None) -> None:
         self.feed.begin(run.id)
-        task = asyncio.create_task(self._run(run), name=f"run {run.id}")
-        self._driven[run.id] = _Driven(task)
+        self._driven[run.id] = _Driven(asyncio.create_task(self._run(run, program), name=f"run {run.id}"))
 
-    async def _run(self, run: Run) -> None:
+    async def _run(self, run: Run, program: Program | None) -> None:
+        driven = self._driven[run.id]
         try:
-            runner = self._runner(self._program_of(run))
-            driven = self._driven[run.id]
-            try:
-                driven.loaded = await runner.load(run)
-            except CauselineError as error:
-                await runner.fail(run, error)
-                return
+            program = program or self._program_of(run)
+            runner = self._runner(program)
+            driven.loaded = await runner.load(run)
             if driven.cancelled or run.cancel_requested:
                 driven.loaded.cancel()
             await runner.drive(driven.loaded)
-        except Conflict:
-            return
-        except Exception as error:  # noqa: BLE001  (kept for whoever waits for this run)
-            self._broken[run.id] = error
+            self._broken.pop(run.id, None)
+        except asyncio.CancelledError:
+            if driven.loaded is None:
+                await asyncio.shield(hand_back(self.store, self.clock, run))
+            raise
+        except Exception as error:  # noqa: BLE001  (recorded with the run, or kept for whoever waits for it)
+            await self._fell(run, program, error, progressed=driven.loaded is not None and driven.loaded.recorder.steps > 0)
         finally:
-            self._driven.pop(run.id, None)
+            if self._driven.get(run.id) is driven:
+                del self._driven[run.id]
             self.feed.end(run.id)
+
+    async def _fell(self, run: Run, program: Program | None, error: Exception, *, progressed: bool) -> None:
+        """A run could not go on. Somebody else may have it; else it ends as failed; where the store does not answer it is
+        taken up again later."""
+        if isinstance(error, Conflict) and error.code == "lost_lease":
+            return
+        if not isinstance(error, Unavailable):
+            try:
+                await end_as_failed(self.store, self.feed, self.clock, run, error)
+                return
+            except Conflict:
+                return
+            except Exception as second:  # noqa: BLE001  (as above)
+                error = second
+        before = self._broken.get(run.id)
+        broken = self._broken[run.id] = _Broken(error, 1 if before is None or progressed else before.times + 1)
+        if isinstance(error, Unavailable) and broken.times <= HEALS and not self._closing:
+            self._healing[run.id] = asyncio.create_task(self._heal(run, program))
+
+    async def _heal(self, run: Run, program: Program | None) -> None:
+        """Claim a run again once the store answers, and go on from what is durable."""
+        broken = self._broken[run.id]
+        try:
+            while broken.times <= HEALS:
+                await self.clock.sleep(min(0.05 * 2**broken.times, HEAL_SECONDS))
+                try:
+                    row = next(iter(await self.store.rows(Run, owner=run.owner, id=run.id)), None)
+                    if row is None or row.status not in ACTIVE or row.holder != self.holder:
+                        self._broken.pop(run.id, None)
+                    else:
+                        await self.claim(row, program)
+                    return
+                except Unavailable as error:
+                    broken.error, broken.times = error, broken.times + 1
+        finally:
+            self._healing.pop(run.id, None)
 
     def _runner(self, program: Program) -> Runner:
         known = self._runners.get(id(program))
         if known is None:
-            known = self._runners[id(program)] = (program, Runner(self.store, self.feed, self.clock, program, self._recall))
+            known = self._runners[id(program)] = (program, Runner(self.store, self.feed, self.clock, program, self._services))
         return known[1]
 
-    async def _queue(self, run: Run) -> None:
+    async def _queue(self, run: Run, program: Program | None) -> None:
         """Wait for a queued run's turn, then drive it, unless another process does."""
         token = 0
         try:
             while True:
-                rows = await self.store.rows(Run, owner=run.owner, id=run.id)
-                if not rows or rows[0].status != "queued" or await self.claim(rows[0]):
-                    return
-                await self.rescue(run.owner, run.session)
-                token = await self.store.changed(token, WAIT_SECONDS)
+                try:
+                    rows = await self.store.rows(Run, owner=run.owner, id=run.id)
+                    if not rows or rows[0].status != "queued" or await self.claim(rows[0], program):
+                        return
+                    await self.rescue(run.owner, run.session)
+                    token = await self.store.changed(token, WAIT_SECONDS)
+                except Unavailable:
+                    await self.clock.sleep(WAIT_SECONDS)
         finally:
             self._waiting.pop(run.id, None)
 
     async def _beat(self) -> None:
         while True:
-            await self.clock.sleep(BEAT_SECONDS)
-            if not self._driven:
+            await self.clock.sleep(self._beat_seconds)
+            driven = dict(self._driven)
+            if not driven:
                 continue
             with suppress(CauselineError):
                 held = {run.id for run in await self.store.renew(self.holder)}
-                for run_id, driven in list(self._driven.items()):
-                    if run_id not in held and driven.loaded is not None:
-                        driven.task.cancel()
+                for run_id, one in driven.items():
+                    if run_id not in held and one.loaded is not None:
+                        one.task.cancel()
 
     async def _listen(self) -> None:
         """Cancels asked for by other processes."""

@@ -7,7 +7,6 @@ from typing import Any, Protocol
 from causeline.runtime.records import Interrupt, RunStatus
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
     """How a run ended. `answer` is text, or the JSON value where the agent has a response format; `output` is the answer

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from causeline.causal import InvalidValue, canonical
 from causeline.errors import Invalid
-from causeline.graph import Step
+from causeline.graph import Pause, Step
 from causeline.runtime.records import Checkpoint, Interrupt, InterruptKind, Run
 from causeline.tools.calls import arguments_hash, derive
 
@@ -53,11 +53,7 @@ def interrupts_of(step: Step, checkpoint: Checkpoint, run: Run, known: Mapping[s
     """The interrupts a paused step holds open, new ones and those it was entered with, under this checkpoint."""
     found: list[Interrupt] = []
     for pause in step.pauses:
-        asked: Any = pause.question
-        entries: Sequence[Mapping[str, Any]] = [_plain(pause.node, asked)]
-        if isinstance(asked, dict) and "interrupts" in asked:
-            entries = cast("Mapping[str, Any]", asked)["interrupts"]
-        for entry in entries:
+        for entry in entries_of(pause):
             call_id = entry["tool_call_id"] or pause.key
             earlier = next((one for one in known.values() if one.tool_call_id == call_id and one.args_hash == entry["args_hash"]
                             and one.kind == entry["kind"]), None)
@@ -66,6 +62,14 @@ def interrupts_of(step: Step, checkpoint: Checkpoint, run: Run, known: Mapping[s
                                    name=entry["name"], args_hash=entry["args_hash"], arguments=entry["arguments"],
                                    question=entry["question"], reason=entry.get("reason")))
     return found
+
+
+def entries_of(pause: Pause) -> Sequence[Mapping[str, Any]]:
+    """What a pause asks: the questions on calls that it lists, or the node's own one."""
+    asked: Any = pause.question
+    if isinstance(asked, dict) and "interrupts" in asked:
+        return cast("Mapping[str, Any]", asked)["interrupts"]
+    return [_plain(pause.node, asked)]
 
 
 def _plain(node: str, question: Any) -> Mapping[str, Any]:

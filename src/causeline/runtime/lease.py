@@ -76,6 +76,8 @@ class LeaseWatch:
         """Whether the holder is gone, as far as this observer can tell at monotonic time `now`."""
         if evidently_gone(run.holder):
             return True
+        if looked_up(run.holder):
+            return False  # it lives, however long its counter stands still
         seen = self._seen.get(run.id)
         if seen is None or (seen.epoch, seen.beat) != (run.epoch, run.beat):
             self._seen[run.id] = _Seen(run.epoch, run.beat, now)

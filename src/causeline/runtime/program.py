@@ -3,7 +3,7 @@
 An agent is one kind of program; a graph of somebody's own is another.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from causeline.graph import Document, Limits, Node
@@ -45,6 +45,37 @@ class Program(Protocol):
         """What this program's nodes get from `ctx.use`, made anew for each run."""
         ...
 
-    def check_answer(self, name: str, decision: Mapping[str, Any]) -> None:
-        """Raises Invalid if a decision on a call of this tool cannot be carried out, such as edited arguments that do not fit."""
+    def check_answer(self, name: str, arguments: Any, decision: Mapping[str, Any]) -> None:
+        """Raises Invalid if a decision on a call of the tool `name` with these arguments cannot be carried out, such as edited
+        arguments that do not fit, or an approval of a tool that is gone."""
         ...
+
+
+class GraphProgram:
+    """A graph document of one's own as a program, so that `runtime.start` runs it durably.
+
+    Its nodes find the caller's messages in `ctx.use(RunScope).input`, may append to the causal log through the channel `log`, and
+    may pause; a paused node is entered again with the answer's value, or with the decision `{"decision": "deny", "reason"}`.
+    What a node writes to the channel `result` as `{"answer": ...}` is the run's answer. `services` are further things its nodes get from
+    `ctx.use`. A fork starts where its checkpoint stands.
+    """
+
+    fresh = False
+
+    def __init__(self, document: Document, nodes: Iterable[Node], *, name: str | None = None, documents: Iterable[Document] = (),
+                 limits: Limits | None = None, services: Mapping[type, object] | None = None) -> None:
+        self.name = name or document.name
+        self.document = document
+        self.documents: Sequence[Document] = tuple(documents)
+        self.nodes: Sequence[Node] = tuple(nodes)
+        self.limits = limits or Limits()
+        self._services = dict(services or {})
+
+    def manifest(self) -> None:
+        """Code cannot be stored: another process needs this program given to `open`."""
+
+    def services(self, scope: RunScope) -> Mapping[type, object]:
+        return self._services
+
+    def check_answer(self, name: str, arguments: Any, decision: Mapping[str, Any]) -> None:
+        """Every answer to a call is fine here; what a node asks itself, it checks itself."""

@@ -6,6 +6,7 @@ the last one of a step, which the step's own commit carries. Nothing here costs 
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from causeline.causal import AgentState, CausalNode, apply, checkpoint_id
@@ -16,7 +17,7 @@ from causeline.policy import Clock
 from causeline.runtime import records
 from causeline.runtime.clock import iso
 from causeline.runtime.history import CALLS, LOG, add_usage
-from causeline.runtime.interrupts import interrupts_of
+from causeline.runtime.interrupts import entries_of, interrupts_of
 from causeline.runtime.records import Checkpoint, Commit, Interrupt, Run, RunPatch
 from causeline.runtime.store import Store
 from causeline.tools.calls import FINISHED, Call
@@ -24,7 +25,7 @@ from causeline.tools.scope import RunScope
 
 SPOKEN = frozenset({"text_message_start", "reasoning_start", "tool_call_delta"})
 DELTAS = frozenset({"text_message_content", "reasoning_content", "tool_call_delta"})
-CALL_EVENTS = frozenset({"tool_call_start", "tool_call_args", "tool_call_end", "tool_call_result"})
+CALL_EVENTS = frozenset({"tool_call_start", "tool_call_args", "tool_call_end", "tool_call_result", "sub_run_started", "sub_run_finished"})
 FLUSH_SECONDS = 0.05
 Publish = Callable[[str, int, Sequence[Mapping[str, Any]]], None]
 
@@ -44,8 +45,11 @@ class Recorder:
         self.publish = publish
         self.steps = 0
         self.usage: dict[str, Any] = {"input_tokens": 0, "output_tokens": 0, "cost": None}
+        self.known: dict[str, Interrupt] = {}
         self.opened: dict[str, Interrupt] = {}
+        self.pauses: dict[str, list[str]] = {}
         self.asked: Sequence[Interrupt] = ()
+        self.entered: frozenset[str] = frozenset()
         self.after_step: Callable[[], None] | None = None
         self._state = state
         self._calls: dict[str, Call] = {}
@@ -123,18 +127,31 @@ class Recorder:
         """Commit one top-level visit."""
         nodes = apply(self._state, step.writes.get(LOG) or (), iso(self.clock.now()))
         self._keep_calls(step.writes.get(CALLS) or ())
+        self._keep_pauses(step)
         checkpoint = self._checkpoint(step, nodes)
-        interrupts = interrupts_of(step, checkpoint, self.run, self.opened)
+        interrupts = interrupts_of(step, checkpoint, self.run, {**self.known, **self.opened})
         if "usage" in checkpoint.facts:
             add_usage(self.usage, checkpoint.facts["usage"])
         self.emit({"type": "step_finished", "node": step.node, "step": step.index, "checkpoint_id": checkpoint.id})
+        held = {call for calls in self.pauses.values() for call in calls}
+        moved = [replace(one, run=self.run.id, checkpoint=checkpoint.id) for one in self.opened.values() if one.tool_call_id in held]
+        self.opened = {one.id: one for one in (*moved, *interrupts)}
         for one in interrupts:
-            self.opened[one.id] = one
             self.emit({"type": "interrupt_opened", "interrupt_id": one.id, "kind": one.kind, "tool_call_id": one.tool_call_id,
                        "name": one.name, "arguments": one.arguments, "question": one.question})
-        await self._write(checkpoint=checkpoint, nodes=nodes, interrupts=interrupts)
+        await self._write(checkpoint=checkpoint, nodes=nodes, interrupts=list(self.opened.values()))
         if self.after_step is not None:
             self.after_step()
+
+    def _keep_pauses(self, step: Step) -> None:
+        """Which questions stand open after a step, by the key of the pause: those of other branches stay."""
+        if not self.pauses and not step.pauses:
+            return
+        own = {key for key in self.pauses if key.split("/")[0].split("@")[0] == step.node}
+        if len(own) > 1 and any("@" in key.split("/")[0] for key in own):  # several branches stand at this placement
+            own &= {*self.entered, *(pause.key for pause in step.pauses)}
+        self.pauses = {**{key: calls for key, calls in self.pauses.items() if key not in own},
+                       **{pause.key: [entry["tool_call_id"] or pause.key for entry in entries_of(pause)] for pause in step.pauses}}
 
     def _keep_calls(self, calls: Sequence[Call]) -> None:
         if not calls:
@@ -153,8 +170,8 @@ class Recorder:
         name = checkpoint_id(parent=self.head, run=self.run.id, path=[], node=step.node, port=step.port, next=step.next, appended=appended,
                              frontier=frontier, delta=delta, position=step.position)
         facts, self.scope.facts = self.scope.facts, {}
-        if step.pauses:
-            facts["pauses"] = [pause.key for pause in step.pauses]
+        if self.pauses:
+            facts["pauses"] = dict(self.pauses)
         facts["ms"] = round((self.clock.monotonic() - self._started) * 1000, 3)
         return Checkpoint(id=name, session=self.run.session, run=self.run.id, step=step.index, parent=self.head, path=[], node=step.node,
                           port=step.port, next=step.next, appended=appended, frontier=frontier, delta=delta, position=step.position,
@@ -177,9 +194,12 @@ class Recorder:
             return
         self._join()
         self._events.append({**event, "ts": iso(self.clock.now())})
+        first = kind in DELTAS and self._spoke_not_before(event)
+        if first and self._flush is not None:
+            self._flush.cancel()  # the first words of a message do not wait for what was told before them
+            self._flush = None
         if self._flush is None:
             loop = asyncio.get_running_loop()
-            first = kind in DELTAS and self._spoke_not_before(event)
             self._flush = loop.call_soon(self._flush_now) if first else loop.call_later(FLUSH_SECONDS, self._flush_now)
 
     def _join(self) -> None:

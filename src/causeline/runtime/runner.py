@@ -1,28 +1,30 @@
 """One run in this process: load it, drive it, record it, end it.
 
-Law: a runner that takes a run over does what the one before it would have done; one that lost its lease stops
-without a word, since somebody else speaks for the run now.
+Law: a runner that takes a run over does what the one before it would have done. What it cannot record it raises;
+whether the run is taken up again is not decided here.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from causeline.causal import AgentState
-from causeline.errors import CauselineError, Conflict, Invalid
+from causeline.errors import CauselineError
 from causeline.graph import Dispatcher, Execution, Reducer, Result
 from causeline.models.messages import Message
 from causeline.policy import Clock
 from causeline.runtime.clock import iso
 from causeline.runtime.feed import Feed
 from causeline.runtime.history import CALLS, LOG, RESULT, Branch, context_at, usage_of
+from causeline.runtime.leftovers import calls_left, unheard
 from causeline.runtime.program import Program
-from causeline.runtime.records import CallRow, Checkpoint, Interrupt, Link, Progress, Run, RunPatch, RunStatus, Session
 from causeline.runtime.recorder import Recorder
+from causeline.runtime.records import CallRow, Checkpoint, Commit, Interrupt, Progress, Run, RunPatch, RunStatus, Session
 from causeline.runtime.store import Store
 from causeline.tools.calls import Call, Ledger, arguments_hash
-from causeline.tools.scope import Recall, RunScope
+from causeline.tools.scope import RunScope
 
 STATUS: Mapping[str, RunStatus] = {
     "completed": "succeeded", "failed": "failed", "timed_out": "failed", "stalled": "failed", "interrupted": "interrupted",
@@ -51,12 +53,12 @@ class Loaded:
 class Runner:
     """Drives runs of one program."""
 
-    def __init__(self, store: Store, feed: Feed, clock: Clock, program: Program, recall: Recall) -> None:
+    def __init__(self, store: Store, feed: Feed, clock: Clock, program: Program, services: Mapping[type, object]) -> None:
         self.store = store
         self.feed = feed
         self.clock = clock
         self.program = program
-        self.recall = recall
+        self.services = services
         self._dispatcher = Dispatcher(limits=program.limits)
         self._reducers = {
             LOG: Reducer("log", lambda old, _new: old, stored=False),  # the recorder appends, with the commit
@@ -66,10 +68,13 @@ class Runner:
 
     async def load(self, run: Run) -> Loaded:
         """Read the run's branch and stand at its next step. Raises what the store or the engine raises."""
+        asked = [row for name in run.answers for row in await self.store.rows(Interrupt, owner=run.owner, id=name)]
+        if asked and run.head is None:
+            # A run that answered other questions of this pause may have paused again since this one was asked for.
+            run = replace(run, base=asked[0].checkpoint)
         links = await self.store.branch(run.owner, run.session, run.head or run.base)
         branch = Branch.read(links, self._reducers)
-        asked = [row for name in run.answers for row in await self.store.rows(Interrupt, owner=run.owner, id=name)]
-        scope = self._scope(run, asked)
+        scope = scope_of(run, asked)
         scope.before = context_at(links, run.base)
         scope.asked_by = branch.asked_by()
         recorder = Recorder(self.store, run, scope, branch.state, head=run.head or run.base, session_head=await self._session_head(run),
@@ -79,65 +84,45 @@ class Runner:
         progress: Sequence[Progress] = ()
         if run.epoch > 1:
             progress = await self._take_over(run, recorder)
+        if branch.head is not None and (run.head is not None or run.answers):
+            recorder.pauses = dict(branch.head.facts.get("pauses", {}))
+        if run.answers or run.at is None:
+            base = asked[0].checkpoint if asked else run.base
+            opened = await self.store.rows(Interrupt, owner=run.owner, session=run.session, status=("open",))
+            recorder.known = {row.id: row for row in opened if row.checkpoint == base}
         if run.head is None:
+            recorder.opened.update(recorder.known if run.answers else {})
             branch.channels.pop(RESULT, None)  # how an earlier run ended says nothing of this one
-            await self._carry_over(run, recorder, branch, links)
-        services: dict[type, object] = {RunScope: scope, Ledger: recorder, Recall: self.recall, **self.program.services(scope)}
+            scope.input = [*await unheard(self.store, run, branch.head), *scope.input]
+            await self._carry_over(run, recorder, branch)
+        services: dict[type, object] = {RunScope: scope, Ledger: recorder, **self.services, **self.program.services(scope)}
         base = next((link.checkpoint for link in links if link.checkpoint.id == run.base), None) if run.answers else None
         before = base.position["visits"] if base is not None else 0
         return Loaded(run, self._execute(run, branch, recorder, services, progress, before), recorder)
 
     async def drive(self, loaded: Loaded) -> None:
-        """Execute to the end and record how it ended. A lost lease ends it silently; cancelling the task parks the run."""
+        """Execute to the end and record how it ended. Cancelling the task parks the run. Raises what kept it from being recorded."""
         run, recorder = loaded.run, loaded.recorder
         if run.head is None and run.epoch == 1:
             recorder.emit({"type": "run_started", "checkpoint_id": run.base, "agent": run.agent})
         try:
-            result = await loaded.execution
-            await self._end(run, recorder, result)
-        except Conflict:
-            return
-        except Invalid as error:
-            await self._record(recorder, "failed", None, error={"code": error.code, "message": error.message})
+            await self._end(run, recorder, await loaded.execution)
         except asyncio.CancelledError:
             await asyncio.shield(self._park(recorder))
             raise
         finally:
             await recorder.close()
 
-    async def fail(self, run: Run, error: BaseException) -> None:
-        """End a run that could not even be loaded."""
-        told = error if isinstance(error, CauselineError) else None
-        recorder = Recorder(self.store, run, self._scope(run, ()), AgentState(), head=run.head, session_head=run.base,
-                            document="", clock=self.clock, publish=self.feed.publish)
-        recorder.adopt_events(await self._events(run))
-        info = {"code": told.code if told else "internal", "message": str(error) or type(error).__name__}
-        patch = RunPatch(status="failed", error=info, finished_at=iso(self.clock.now()))
-        await recorder.finish_run(patch, {"type": "run_error", **info})
-        await recorder.close()
-
     # loading
-
-    @staticmethod
-    def _scope(run: Run, asked: Sequence[Interrupt]) -> RunScope:
-        return RunScope(run_id=run.id, session_id=run.session, owner=run.owner, started_at=run.started_at or run.created_at,
-                        input=[Message.from_json(one) for one in run.input], client_tools=run.tools, context=run.context,
-                        answers={one.tool_call_id: run.answers[one.id] for one in asked})
 
     async def _session_head(self, run: Run) -> str | None:
         sessions = await self.store.rows(Session, owner=run.owner, id=run.session)
         return sessions[0].head if sessions else None
 
-    async def _events(self, run: Run) -> Sequence[Mapping[str, Any]]:
-        events: list[Mapping[str, Any]] = []
-        while batch := await self.store.events(run.owner, run.id, events[-1]["seq"] if events else 0):
-            events.extend(batch)
-        return events
-
     async def _take_over(self, run: Run, recorder: Recorder) -> Sequence[Progress]:
         """Go on where another process stopped: its events, its calls (a started one without a result is of unknown
         outcome from now on), its finished pieces of the step under way."""
-        recorder.adopt_events(await self._events(run))
+        recorder.adopt_events(await events_of(self.store, run))
         for row in await self.store.rows(Interrupt, owner=run.owner, run=run.id, status=("open",)):
             recorder.opened[row.id] = row
         calls = [row.call for row in await self.store.rows(CallRow, owner=run.owner, run=run.id)]
@@ -155,13 +140,13 @@ class Runner:
         rows = await self.store.rows(Checkpoint, owner=run.owner, run=run.id, id=run.head)
         return rows[0].step + 1 if rows else 0
 
-    async def _carry_over(self, run: Run, recorder: Recorder, branch: Branch, links: Sequence[Link]) -> None:
+    async def _carry_over(self, run: Run, recorder: Recorder, branch: Branch) -> None:
         """Calls this branch has left open: as the run before left them when this one goes on from it; anew in a fork,
         where only the client's calls stay the client's. Where a process before this one carried them over already, its rows count."""
-        if not branch.transcript.open:
+        if branch.head is None or not branch.transcript.open:
             return
         mine = {call.call_id: call for call in recorder.open_calls()}
-        earlier = {row.call.call_id: row.call for row in await self.store.rows(CallRow, owner=run.owner, run=links[-1].checkpoint.run)}
+        earlier = await calls_left(self.store, run, branch.head)
         continues = run.at is None or bool(run.answers)
         calls: list[Call] = []
         for index, (call_id, (_, name, arguments)) in enumerate(branch.transcript.open.items()):
@@ -178,10 +163,6 @@ class Runner:
             calls.append(Call(call_id=call_id, name=name, arguments=arguments, args_hash=arguments_hash(arguments), index=index, step=0,
                               client=client, state="awaiting" if client else "pending"))
         recorder.adopt_calls(calls, stored=False)
-        if continues and run.answers:
-            for row in await self.store.rows(Interrupt, owner=run.owner, session=run.session, status=("open",)):
-                if row.checkpoint == run.base:
-                    recorder.opened[row.id] = row
 
     def _execute(self, run: Run, branch: Branch, recorder: Recorder, services: Mapping[type, object], progress: Sequence[Progress],
                  before: int) -> Execution:
@@ -196,27 +177,12 @@ class Runner:
             "channels": {channel: value for channel, value in branch.channels.items() if channel not in self._reducers},
             "progress": [{"step": one.step, "path": list(one.path), "index": one.index, "port": one.port, "writes": one.writes} for one in progress],
         }
-        answers = self._answers(head, run, [*recorder.opened.values(), *recorder.asked])
+        answers = _answers(recorder.pauses, run, recorder.asked, {one.tool_call_id for one in recorder.opened.values()})
+        recorder.entered = frozenset(answers)
         first = head.step + 1 if run.head is not None else 0
         limits = replace(self.program.limits, visits=self.program.limits.visits + before) if before else None
         return self._dispatcher.resume(iri, saved, answers=answers, state={LOG: branch.state}, journal=recorder, services=services,
                                        first_step=first, limits=limits)
-
-    @staticmethod
-    def _answers(head: Checkpoint, run: Run, asked: Sequence[Interrupt]) -> Mapping[str, Any]:
-        """Answers by the key of the pause. A pause that holds several interrupts gets their decisions by interrupt id, and
-        reads them by call; a node's own question gets the value itself."""
-        if not run.answers:
-            return {}
-        own = {one.tool_call_id: run.answers[one.id] for one in asked if one.id in run.answers}
-        answers: dict[str, Any] = {}
-        for key in head.facts.get("pauses", ()):
-            decision = own.get(key)
-            if decision is not None:
-                answers[key] = decision.get("value") if decision.get("decision") == "answer" else decision
-            elif not any(one.tool_call_id == key for one in asked):
-                answers[key] = run.answers
-        return answers
 
     # ending
 
@@ -253,3 +219,49 @@ class Runner:
             await recorder.park()
         except CauselineError:
             return
+
+
+def _answers(pauses: Mapping[str, Sequence[str]], run: Run, asked: Sequence[Interrupt], opened: Collection[str]) -> Mapping[str, Any]:
+    """Answers by the key of the pause. A pause that holds calls is entered again with all decisions, and reads them by call;
+    a node's own question gets the value itself. A pause none of them is for is not entered, nor one that has asked anew since."""
+    own = {one.tool_call_id: run.answers[one.id] for one in asked if one.tool_call_id not in opened}
+    answers: dict[str, Any] = {}
+    for key, calls in pauses.items():
+        if key in own and list(calls) == [key]:
+            answers[key] = own[key].get("value") if own[key].get("decision") == "answer" else own[key]
+        elif any(call in own for call in calls):
+            answers[key] = run.answers
+    return answers
+
+
+async def end_as_failed(store: Store, feed: Feed, clock: Clock, run: Run, error: Exception) -> None:
+    """End a run that could not be loaded, or not be recorded as it went."""
+    recorder = Recorder(store, run, scope_of(run, ()), AgentState(), head=run.head, session_head=run.base, document="", clock=clock,
+                        publish=feed.publish)
+    recorder.adopt_events(await events_of(store, run))
+    info = {"code": error.code if isinstance(error, CauselineError) else "internal", "message": str(error) or type(error).__name__}
+    patch = RunPatch(status="failed", error=info, finished_at=iso(clock.now()))
+    await recorder.finish_run(patch, {"type": "run_error", "status": "failed", "stop_reason": None, **info})
+    await recorder.close()
+
+
+async def hand_back(store: Store, clock: Clock, run: Run) -> None:
+    """Let somebody else have a run that was claimed and not begun."""
+    with suppress(CauselineError):
+        await store.commit(Commit(run=run.id, session=run.session, owner=run.owner, epoch=run.epoch, at=iso(clock.now()),
+                                  patch=RunPatch(status="queued")))
+
+
+def scope_of(run: Run, asked: Sequence[Interrupt]) -> RunScope:
+    """What the run's nodes may know of it. A decision goes with the kind and the arguments it was made on."""
+    return RunScope(run_id=run.id, session_id=run.session, owner=run.owner, started_at=run.started_at or run.created_at,
+                    input=[Message.from_json(one) for one in run.input], client_tools=run.tools, context=run.context,
+                    answers={one.tool_call_id: {**run.answers[one.id], "kind": one.kind, "args_hash": one.args_hash} for one in asked})
+
+
+async def events_of(store: Store, run: Run) -> Sequence[Mapping[str, Any]]:
+    """Every durable event of a run."""
+    events: list[Mapping[str, Any]] = []
+    while batch := await store.events(run.owner, run.id, events[-1]["seq"] if events else 0):
+        events.extend(batch)
+    return events

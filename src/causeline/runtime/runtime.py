@@ -5,45 +5,50 @@ driven, handed back, or taken over by somebody else after its lease.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from causeline.causal import CausalNode, InvalidValue, canonical, verify_export
-from causeline.errors import Conflict, Invalid, Missing
+from causeline.errors import Conflict, Invalid, Missing, Unavailable
 from causeline.models.messages import Message
 from causeline.policy import Clock
 from causeline.runtime import transfer
 from causeline.runtime.clock import SystemClock, iso
 from causeline.runtime.dispatch import Dispatch
-from causeline.runtime.feed import LAST, Feed
+from causeline.runtime.feed import Feed
 from causeline.runtime.handle import RunHandle, RunResult
 from causeline.runtime.history import Branch
 from causeline.runtime.interrupts import check_decision
-from causeline.runtime.lease import describe
+from causeline.runtime.lease import BEAT_SECONDS, LEASE_SECONDS, describe
 from causeline.runtime.names import checked_name, new_name
 from causeline.runtime.program import Program
 from causeline.runtime.recall import LogRecall
 from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Interrupt, OnBusy, Run, Session
 from causeline.runtime.store import Store
-from causeline.tools.scope import Recalled, RunScope
+from causeline.runtime.sub_runs import RunsBelow
+from causeline.tools.scope import Recall, Recalled, RunScope, SubRuns
 
 Prompt = str | Sequence[Message | Mapping[str, Any]] | None
 Build = Callable[[Mapping[str, Any]], Program]
 
 
 class Runtime:
-    """See the module. Use it as `async with`; all methods but `events` are coroutines."""
+    """See the module. Use it as `async with`; all methods but `events` are coroutines. `lease_seconds` and `beat_seconds` are
+    how long another process may be silent before its runs are taken over, and how often this one speaks."""
 
     def __init__(self, store: Store, *, owner: str = "default", programs: Sequence[Program] = (), build: Build | None = None,
-                 clock: Clock | None = None) -> None:
+                 clock: Clock | None = None, lease_seconds: float = LEASE_SECONDS, beat_seconds: float = BEAT_SECONDS) -> None:
         self.store = store
         self.owner = owner
         self.clock = clock or SystemClock()
         self.feed = Feed(store)
         self._programs: dict[str, Program] = {one.name: one for one in programs}
         self._build = build
-        self._dispatch = Dispatch(store, self.feed, self.clock, self._program_of, LogRecall(store))
+        services: dict[type, object] = {Recall: LogRecall(store)}
+        self._dispatch = Dispatch(store, self.feed, self.clock, self._program_of, services, lease_seconds=lease_seconds,
+                                  beat_seconds=beat_seconds)
+        services[SubRuns] = RunsBelow(self._dispatch, self._named)
 
-    async def __aenter__(self) -> "Runtime":
+    async def __aenter__(self) -> Self:
         await self.store.open()
         self._dispatch.open()
         return self
@@ -81,7 +86,7 @@ class Runtime:
         )
         program.services(RunScope(run_id=run.id, session_id=run.session, owner=run.owner, started_at=iso(now), client_tools=run.tools))
         await self._check_results(run, messages)
-        return await self._admit(run, on_busy)
+        return await self._admit(run, program, on_busy)
 
     async def answer(self, run_id: str, decisions: Mapping[str, Mapping[str, Any]], *, agent: Program | str | None = None,
                      on_busy: OnBusy = "reject") -> RunHandle:
@@ -94,21 +99,19 @@ class Runtime:
             raise Invalid("no decisions given; name at least one open interrupt")
         asked = [await self._interrupt(name) for name in decisions]
         before = await self._row(asked[0].run)
-        if before.session != (await self._row(run_id)).session or any(one.checkpoint != asked[0].checkpoint for one in asked):
+        apart = any(one.checkpoint != asked[0].checkpoint for one in asked)
+        if apart or await self._root(before) != await self._root(await self._row(run_id)):
             raise Missing(f"these interrupts are not of run {run_id}", run=run_id)
         program = self._named(agent) if agent is not None else self._program_of(before)
-        for interrupt in asked:
-            decision = decisions[interrupt.id]
-            check_decision(interrupt, decision)
-            program.check_answer(interrupt.name, decision)
-        await self._ended(before.id)
+        await self._check_answers(before, program, asked, decisions)
+        await self._dispatch.rescue(self.owner, before.session)
+        await self._dispatch.ended(self.owner, before.id)
         now = self.clock.now()
         run = Run(id=new_name("run_", now), session=before.session, owner=self.owner, status="running", agent=program.name,
                   created_at=iso(now), started_at=iso(now), manifest=program.manifest() or before.manifest, at=asked[0].checkpoint,
                   parent_run=before.id, answers={name: dict(one) for name, one in decisions.items()}, tools=before.tools,
                   holder=self._dispatch.holder)
-        self._programs.setdefault(program.name, program)
-        return await self._admit(run, on_busy)
+        return await self._admit(run, program, on_busy)
 
     async def resume(self, run_id: str, *, agent: Program | str | None = None) -> RunHandle:
         """Go on with a run whose process is gone. An ended run is returned as it is; a live one raises Conflict."""
@@ -126,17 +129,18 @@ class Runtime:
         return RunHandle(self, run.id, run.session)
 
     async def cancel(self, run_id: str) -> None:
-        """Ask a run to stop. Waits for its end where this process drives it. Raises Missing."""
-        run = await self.store.cancel(self.owner, run_id, iso(self.clock.now()))
-        if run.status == "running":
-            await self._dispatch.cancel(run_id)
+        """Ask a run to stop, and what it has started below itself. Waits for its end where this process drives it. Raises Missing."""
+        await self._dispatch.cancel(self.owner, run_id)
 
     async def work(self, *, concurrency: int = 16) -> None:
         """Drive runs of this store, of all owners, until cancelled: queued ones and those whose process is gone."""
         token = 0
         while True:
-            await self._dispatch.take(concurrency)
-            token = await self.store.changed(token, 1.0)
+            try:
+                await self._dispatch.take(concurrency)
+                token = await self.store.changed(token, 1.0)
+            except Unavailable:
+                await self.clock.sleep(1.0)
 
     def events(self, run_id: str, after: int = 0) -> AsyncIterator[Mapping[str, Any]]:
         """The run's events above `after`; each has `type, run_id, session_id, seq, ts`."""
@@ -144,7 +148,7 @@ class Runtime:
 
     async def result(self, run_id: str) -> RunResult:
         """Wait for a run's end and say how it ended."""
-        await self._ended(run_id)
+        await self._dispatch.ended(self.owner, run_id)
         run = await self._row(run_id)
         interrupts: Sequence[Interrupt] = ()
         if run.status == "interrupted":
@@ -229,10 +233,30 @@ class Runtime:
 
     # inside
 
-    async def _admit(self, run: Run, on_busy: OnBusy) -> RunHandle:
+    async def _root(self, run: Run) -> str:
+        """The run in which a chain of answers began."""
+        while run.parent_run is not None and run.answers:
+            run = await self._row(run.parent_run)
+        return run.id
+
+    async def _check_answers(self, before: Run, program: Program, asked: Sequence[Interrupt],
+                             decisions: Mapping[str, Mapping[str, Any]]) -> None:
+        """Raises Invalid, before anything is written, for a decision that cannot be carried out."""
+        calls = {row.call.call_id for row in await self.store.rows(CallRow, owner=self.owner, run=before.id)}
+        for interrupt in asked:
+            check_decision(interrupt, decisions[interrupt.id])
+            if interrupt.tool_call_id in calls:
+                program.check_answer(interrupt.name, interrupt.arguments, decisions[interrupt.id])
+        links = await self.store.branch(self.owner, before.session, asked[0].checkpoint)
+        document = next((link.checkpoint.delta.get("document") for link in reversed(links) if link.checkpoint.step == 0), None)
+        if document != program.document.hash:
+            raise Invalid(f"the graph of {program.name!r} has changed since the question was asked, so there is no place to go on from; "
+                          "answer with the agent that asked, or say something new", code="document_changed")
+
+    async def _admit(self, run: Run, program: Program, on_busy: OnBusy) -> RunHandle:
         await self._dispatch.rescue(self.owner, run.session)
         started = await self.store.start(run, on_busy)
-        self._dispatch.accept(started.run, known=started.known)
+        self._dispatch.accept(started.run, program, known=started.known)
         if on_busy == "cancel" and not started.known:
             for other in await self.store.rows(Run, owner=self.owner, session=run.session, status=("running",)):
                 if other.cancel_requested:
@@ -265,14 +289,6 @@ class Runtime:
             if event["type"] == "messages_snapshot":
                 told["messages"] = [one.to_json() for one in await self.messages(run.session, (await self._row(run_id)).head)]
             yield told
-
-    async def _ended(self, run_id: str) -> None:
-        await self._dispatch.wait(run_id)
-        if (await self._row(run_id)).status not in ACTIVE:
-            return
-        async for event in self.feed.follow(self.owner, run_id, 0):
-            if event["type"] in LAST:
-                return
 
     async def _row(self, run_id: str) -> Run:
         rows = await self.store.rows(Run, owner=self.owner, id=run_id)

@@ -60,3 +60,27 @@ class Recall(Protocol):
     """Finds what earlier runs have to say. `wanted` is the agent's `recall` option, `query` the user's words."""
 
     async def recall(self, scope: RunScope, wanted: Mapping[str, Any], query: str) -> Recalled: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubRun:
+    """How a run below another one ended. `status` is succeeded, failed, cancelled or interrupted."""
+
+    run_id: str
+    session: str
+    status: str
+    stop_reason: str | None = None
+    answer: Any = None
+    error: Mapping[str, Any] | None = None
+
+
+class SubRuns(Protocol):
+    """Carries out a call by a run of its own. `program` is whatever the runtime can run, such as an agent."""
+
+    def named(self, scope: RunScope, call_id: str) -> tuple[str, str]:
+        """The ids of the run and the session that a call gets."""
+        ...
+
+    async def run(self, scope: RunScope, call_id: str, program: Any, prompt: str) -> SubRun:
+        """Start the run of this call, or find it again, and wait for its end. Cancelled, it cancels that run."""
+        ...

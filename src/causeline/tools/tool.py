@@ -14,6 +14,7 @@ from causeline.errors import Invalid, Refused
 from causeline.models.messages import Json, ToolSpec
 from causeline.tools.approval import ApprovalMode, approval_findings
 from causeline.tools.schema import Schema
+from causeline.tools.scope import SubRun
 
 OnUnknown = Literal["report", "retry", "ask"]
 """What becomes of a call that was started and whose outcome nobody knows."""
@@ -97,6 +98,7 @@ class ToolContext:
 
     `attempt` counts from 1. `deadline` is on the clock of `time.monotonic`. `context` is the run's client-visible object:
     read it, and change it by returning `ToolResult(context_patch=...)`. `timeout` and `retries`, where given, stand in for the tool's own.
+    `sub_run` starts a program, such as an agent, on a prompt as the run below this call, and waits for its end.
     """
 
     call_id: str
@@ -106,6 +108,7 @@ class ToolContext:
     deadline: float | None = None
     context: Mapping[str, Any] = field(default_factory=dict[str, Any])
     progress: Callable[[Mapping[str, Any]], None] = _unseen
+    sub_run: Callable[[Any, str], Awaitable[SubRun]] | None = None
     timeout: float | None = None
     retries: int | None = None
 

@@ -1,0 +1,51 @@
+"""Runs below runs: a call of one run that is carried out by a run of its own.
+
+Law: the id of such a run follows from the run and the call that asked for it, so it is started once, whatever dies; a second
+asking finds it, and takes it over if nobody drives it. It has a session of its own and ends with what it hangs on.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+from causeline.errors import Conflict
+from causeline.models.messages import Message
+from causeline.runtime.clock import iso
+from causeline.runtime.dispatch import Dispatch
+from causeline.runtime.program import Program
+from causeline.runtime.records import ACTIVE, Run
+from causeline.tools.calls import derive
+from causeline.tools.scope import RunScope, SubRun
+
+
+class RunsBelow:
+    """See `causeline.tools.scope.SubRuns`."""
+
+    def __init__(self, dispatch: Dispatch, known: Callable[[Program], Program]) -> None:
+        self._dispatch = dispatch
+        self._known = known
+
+    def named(self, scope: RunScope, call_id: str) -> tuple[str, str]:
+        return derive("run_", scope.run_id, call_id), derive("ses_", scope.run_id, call_id)
+
+    async def run(self, scope: RunScope, call_id: str, program: Any, prompt: str) -> SubRun:
+        dispatch = self._dispatch
+        own = self._known(cast("Program", program))
+        run_id, session = self.named(scope, call_id)
+        at = iso(dispatch.clock.now())
+        run = Run(id=run_id, session=session, owner=scope.owner, status="running", agent=own.name, created_at=at, started_at=at,
+                  input=[Message("user", prompt).to_json()], manifest=own.manifest(), parent_run=scope.run_id, parent_call=call_id,
+                  holder=dispatch.holder)
+        try:
+            await dispatch.rescue(scope.owner, session)
+            started = await dispatch.store.start(run, "reject")
+            dispatch.accept(started.run, own, known=started.known)
+            await dispatch.ended(scope.owner, run_id)
+        except asyncio.CancelledError:
+            if not dispatch.leaves(scope.run_id):
+                await asyncio.shield(dispatch.cancel(scope.owner, run_id))
+            raise
+        row = (await dispatch.store.rows(Run, owner=scope.owner, id=run_id))[0]
+        if row.status in ACTIVE:
+            raise Conflict(f"run {run_id} did not end", code="run_held", run=run_id)
+        return SubRun(run_id=run_id, session=session, status=row.status, stop_reason=row.stop_reason, answer=row.answer, error=row.error)
