@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Iterable
+from typing import TypeVar
 
 from causeline.assemble import Agent
 from causeline.cli.demo.stage import HERE, Stage
@@ -11,9 +13,11 @@ from causeline.cli.show import history
 from causeline.cli.text import clean
 from causeline.cli.text import command as command_line
 from causeline.cli.trace import trace
+from causeline.errors import Missing
 from causeline.runtime.handle import RunResult
 from causeline.runtime.runtime import Runtime
 
+T = TypeVar("T")
 SURVEY = "Count the words of the glossary, and note down when you begin and when you end."
 
 
@@ -29,8 +33,8 @@ async def ask(stage: Stage, runtime: Runtime) -> RunResult:
     stage.terminal.pieces(trace(links, {one.id: one for one in runs}))
     stage.say("\nThe same as a graph of causes, as Mermaid text:", "title")
     stage.say(causal_graph(nodes).rstrip())
-    found = next((str(node.payload["result"]) for node in nodes if node.kind == "tool_result"), "")
-    stage.observe("\nThe answer has the words of the tool", shared(found, str(result.answer)))
+    told_by_tool = " ".join(str(node.payload["result"]) for node in nodes if node.kind == "tool_result")
+    stage.observe("\nThe answer has the words of the tool", shared(told_by_tool, str(result.answer)))
     return result
 
 
@@ -61,7 +65,7 @@ async def fork(stage: Stage, runtime: Runtime, head: str) -> None:
     before = await runtime.export("survey", at=head)
     links, _ = await history(runtime, "survey")
     results = ((link.checkpoint.id, node.payload["tool"]) for link in links for node in link.nodes if node.kind == "tool_result")
-    counted = next(checkpoint for checkpoint, tool in results if tool == "count_words")
+    counted = found((checkpoint for checkpoint, tool in results if tool == "count_words"), "counting")
     stage.say("From the checkpoint where the words were counted and nothing else had happened, another run goes its own way:\n")
     await stage.shown("fork", "survey-1", "--at", counted, "--store", stage.store)
     branch, _ = await history(runtime, "survey")
@@ -92,7 +96,7 @@ async def remember(stage: Stage, runtime: Runtime, first: RunResult) -> None:
     rememberer = stage.agent("rememberer", model=stage.model, recall=recall)
     result = await told(stage, runtime, rememberer, "What did you find out about the word epoch?", "later-1", session="later")
     nodes = (await runtime.branch("later")).state.nodes
-    recalled = next(node for node in nodes if node.kind == "resource" and node.payload["operation"] == "recall")
+    recalled = found((node for node in nodes if node.kind == "resource" and node.payload["operation"] == "recall"), "recall")
     value = recalled.payload["value"]
     stage.say("\nWhat it was given, as data it need not believe:")
     stage.say("\n".join(f"  {row}" for row in clean(value["text"]).splitlines()), "quiet")
@@ -100,7 +104,7 @@ async def remember(stage: Stage, runtime: Runtime, first: RunResult) -> None:
     known = {node.id for node in (await runtime.branch("epoch")).state.nodes}
     cited = {one["node"] for one in value["citations"]}
     stage.claim("Every piece cites a causal node of the first run", bool(cited) and cited <= known)
-    answer = next(node for node in nodes if node.kind == "answer")
+    answer = found((node for node in nodes if node.kind == "answer"), "answer")
     read = {node.id for node in await runtime.why(answer.id)}
     stage.claim("What was recalled is in the read set of the answer", recalled.id in read)
 
@@ -123,6 +127,13 @@ async def told(stage: Stage, runtime: Runtime, agent: Agent, prompt: str, name: 
         return (await follow(runtime, run, Words(stage.store, steps=True))).result
     finally:
         await agent.aclose()
+
+
+def found(several: Iterable[T], what: str) -> T:
+    """The first of them. Raises Missing: the demonstration cannot go on without it."""
+    for one in several:
+        return one
+    raise Missing(f"the run above did not come to the {what} this part is about")
 
 
 def shared(wanted: str, text: str) -> float:
