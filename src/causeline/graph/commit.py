@@ -59,7 +59,11 @@ class Level:
                 routes = ", ".join(site.routes) or "none"
                 raise NoRoute(f"{site.name} left by {port!r}, which leads nowhere; its routes are {routes}", placement=site.name, port=port)
         if self.lock is None:
-            return await self._advance(branch, site, left, port, slot)
+            if self.control.tells or self.program.forks or port == PARKED:
+                return await self._advance(branch, site, left, port, slot)
+            arrival = self._arrival(branch, site, left, port) if site.feeds else None
+            self.channels.apply(left.writes, left.extended)
+            return returned(self.program.plan, self.position, branch, port, arrival)
         async with self.lock:
             return None if self.control.torn is not None else await self._advance(branch, site, left, port, slot)
 

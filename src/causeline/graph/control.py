@@ -87,7 +87,7 @@ class Control:
         self.failure: Failure | None = None
         self.torn: BaseException | None = None
         self.warnings: list[Failure] = []
-        self.deliver: Callable[[Event], Awaitable[None] | None] | None = None
+        self.listen(None)
         self.on_emit: Callable[[Emitted], object] | None = getattr(journal, "on_emit", None)
         self.on_start: Callable[[int, str], object] | None = getattr(journal, "on_start", None)
         self.on_start: Callable[[int, str], object] | None = getattr(journal, "on_start", None)
@@ -96,10 +96,10 @@ class Control:
         self._slots: set[Slot] = set()
         self._spare: set[asyncio.Task[Any]] = set()
 
-    @property
-    def tells(self) -> bool:
-        """True if somebody wants to know of finished work."""
-        return self.journal is not None or self.deliver is not None or bool(self.observers)
+    def listen(self, deliver: Callable[[Event], Awaitable[None] | None] | None) -> None:
+        """Hand events to `deliver` from now on; None: to nobody. `tells` is True if anybody wants to know of finished work."""
+        self.deliver = deliver
+        self.tells = self.journal is not None or deliver is not None or bool(self.observers)
 
     def stop(self, why: Status, failure: Failure | None = None) -> None:
         """Stop everything soon; the first reason counts. A second stop also interrupts post phases. The caller, if it walks

@@ -4,7 +4,7 @@ Law: no task per visit: a branch is followed by one coroutine
 that awaits what really waits; tasks exist only for branches and scatter workers that run at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -181,20 +181,22 @@ class Frame(Level):
                 raise
             return Left(ERROR, {ERROR: failure_of(error, site.name, self.path).to_plain()})
 
-    async def _run(self, branch: Branch, site: Site, slot: Slot) -> Left | None:
+    def _run(self, branch: Branch, site: Site, slot: Slot) -> Coroutine[Any, Any, Left | None]:
         kind = type(site.placement)
         if kind is Scatter:
-            return await pool.scatter(self, branch, site, slot, self._key(branch))
+            return pool.scatter(self, branch, site, slot, self._key(branch))
         if kind is Embedded:
-            return await self._embedded(branch, site, slot)
+            return self._embedded(branch, site, slot)
         if kind is Gather:
-            return await self._gather(branch, site, slot)
-        return await self._call(site, slot, branch)
+            return self._gather(branch, site, slot)
+        return self._call(site, slot, branch)
 
-    async def _call(self, site: Site, slot: Slot, branch: Branch | None, state: Mapping[str, Any] | None = None, item: Any = None) -> Left:
+    def _call(
+        self, site: Site, slot: Slot, branch: Branch | None, state: Mapping[str, Any] | None = None, item: Any = None
+    ) -> Coroutine[Any, Any, Left]:
         """Call the site's node with the document's state, or another."""
         answer = self.control.answers.get(self._key(branch)) if branch is not None and branch.waits else None
-        return await call(
+        return call(
             self.control,
             slot,
             site,

@@ -62,7 +62,7 @@ class Execution:
     async def take(self) -> Event | None:
         """The next event, None at the end; raises what the journal raised."""
         if not self._events and self._result is None:
-            self._control.deliver = self._deliver
+            self._control.listen(self._deliver)
             task = self._start()
             while not self._events and not task.done():
                 self._release()
@@ -79,7 +79,7 @@ class Execution:
     def leave(self) -> None:
         """Whoever iterated is gone: cancel, unless the walk is over."""
         if self._result is None and self._task is not None:
-            self._control.deliver = None
+            self._control.listen(None)
             self._release()
             self.cancel()
 

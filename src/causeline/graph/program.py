@@ -19,7 +19,7 @@ from causeline.policy import RetryPolicy
 @dataclass(frozen=True, slots=True)
 class Site:
     """One placement, bound. `node` is what runs here (a gather's custom node, a scatter's body); `dag` the child document or a reference to
-    it; `plain_call` is True where a visit is one call without timeout or retry."""
+    it."""
 
     number: int
     placement: Placement
@@ -32,7 +32,6 @@ class Site:
     strategy: Strategy | None = None
     outcome: OutcomeReducer | None = None
     feeds: tuple[Feed, ...] = ()
-    plain_call: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +117,5 @@ def _site(
         node=node,
         timeout=timeout,
         feeds=_feeds(plan, plan.feeds[number], strategies),
-        plain_call=timeout is None and rest.get("retry") is None,
         **rest,
     )
