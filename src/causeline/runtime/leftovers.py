@@ -27,6 +27,16 @@ async def calls_left(store: Store, run: Run, tip: Checkpoint) -> Mapping[str, Ca
     return found
 
 
+async def questions_left(store: Store, run: Run, tip: str | None) -> dict[str, Interrupt]:
+    """The questions that stand open at `tip`, by id: those nobody has answered, and those answered by a run that still waits for its turn."""
+    rows = await store.rows(Interrupt, owner=run.owner, session=run.session, status=("open", "answered"))
+    here = [row for row in rows if row.checkpoint == tip]
+    if all(row.state == "open" for row in here):
+        return {row.id: row for row in here}
+    waiting = {one.id for one in await store.rows(Run, owner=run.owner, session=run.session, status=("queued",))}
+    return {row.id: row for row in here if row.state == "open" or row.answered_by in waiting}
+
+
 async def unheard(store: Store, run: Run, tip: Checkpoint | None) -> Sequence[Message]:
     """What callers said in runs that were cancelled while they waited behind the run of `tip`; the next one that has something to
     say says it too. Forks do not."""

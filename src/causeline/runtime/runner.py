@@ -18,7 +18,7 @@ from causeline.policy import Clock
 from causeline.runtime.clock import iso
 from causeline.runtime.feed import Feed
 from causeline.runtime.history import CALLS, LOG, RESULT, Branch, context_at, usage_of
-from causeline.runtime.leftovers import calls_left, unheard
+from causeline.runtime.leftovers import calls_left, questions_left, unheard
 from causeline.runtime.program import Program
 from causeline.runtime.recorder import Recorder
 from causeline.runtime.records import CallRow, Checkpoint, Commit, Interrupt, Progress, Run, RunPatch, RunStatus, Session
@@ -87,9 +87,7 @@ class Runner:
         if branch.head is not None and (run.head is not None or run.answers):
             recorder.pauses = dict(branch.head.facts.get("pauses", {}))
         if run.answers or run.at is None:
-            base = asked[0].checkpoint if asked else run.base
-            opened = await self.store.rows(Interrupt, owner=run.owner, session=run.session, status=("open",))
-            recorder.known = {row.id: row for row in opened if row.checkpoint == base}
+            recorder.known = await questions_left(self.store, run, asked[0].checkpoint if asked else run.base)
         if run.head is None:
             recorder.opened.update(recorder.known if run.answers else {})
             branch.channels.pop(RESULT, None)  # how an earlier run ended says nothing of this one
