@@ -125,12 +125,30 @@ async def test_a_changed_document_is_refused_on_resume_unless_adopted():
         gone.resume("urn:t:doc", saved, adopt=True)
 
 
-@pytest.mark.parametrize("damage", [{"position": {}}, {"position": {"visits": 1, "branches": [{}]}}, {"position": []}])
-async def test_a_damaged_position_is_refused_with_a_reason(damage):
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"position": {}},
+        {"position": {"visits": 1, "branches": [{}]}},
+        {"position": []},
+        {"progress": [{}]},
+        {"progress": [{"step": 0, "path": ["count"], "index": 0, "port": "done", "writes": {}}]},
+    ],
+)
+async def test_what_was_damaged_is_refused_with_a_reason(damage):
     d = dispatcher(counting(1))
-    saved = (await d.execute("urn:t:count")).saved()
+    saved = d.execute("urn:t:count").saved()
     with pytest.raises(PositionMismatch):
         d.resume("urn:t:count", {**saved, **damage})
+
+
+@pytest.mark.parametrize("part", ["document", "position", "channels"])
+async def test_saved_state_with_a_part_missing_is_refused_by_name(part):
+    d = dispatcher(counting(1))
+    saved = d.execute("urn:t:count").saved()
+    del saved[part]
+    with pytest.raises(PositionMismatch, match=part):
+        d.resume("urn:t:count", saved)
 
 
 async def test_saved_names_the_channel_that_is_not_plain_json():

@@ -124,3 +124,44 @@ async def test_a_node_that_takes_too_long_leaves_by_error_and_its_timeout_is_per
     again = Graph("urn:t:slow").node("slow", slow, {"done": "end"}, timeout=2.0, retry=RetryPolicy(base_delay=0.0)).terminal("end")
     assert (await run(again, clock=ManualClock())).state == {"attempt": 2}
     assert not others()
+
+
+async def test_an_execution_cancelled_before_it_began_runs_nothing():
+    ran = []
+    graph = chain(lambda ctx: ran.append(1) or "done").phase("open", lambda ctx: ran.append(2) or "done", "pre")
+    d = dispatcher(graph)
+    execution = d.execute("urn:t:chain")
+    execution.cancel()
+    assert ((await execution).status, ran) == ("cancelled", [])
+    assert ((await d.execute("urn:t:chain", deadline=0)).status, ran) == ("timed_out", [])
+
+
+async def test_a_cancel_that_leaks_out_of_a_node_is_that_nodes_failure():
+    async def leaky(ctx):
+        inner = asyncio.create_task(asyncio.sleep(60))
+        inner.cancel()
+        await inner
+
+    result = await run(chain(leaky))
+    assert (result.status, result.error.code, result.error.placement) == ("failed", "node_cancelled", "n0")
+
+
+async def test_a_node_may_cancel_its_own_execution_and_its_visit_still_counts():
+    def give_up(ctx):
+        ctx.use(list)[0].cancel()
+        return Outcome("done", {"x": 1})
+
+    execution = dispatcher(chain(give_up, lambda ctx: Outcome("done", {"y": 1}))).execute("urn:t:chain", services={list: (held := [])})
+    held.append(execution)
+    result = await execution
+    assert (result.status, result.state) == ("cancelled", {"x": 1})
+
+
+def test_an_iteration_left_when_the_loop_is_gone_harms_nobody():
+    async def begin():
+        reader = aiter(dispatcher(chain(lambda ctx: "done", lambda ctx: "done")).execute("urn:t:chain"))
+        await anext(reader)
+        return reader
+
+    reader = asyncio.run(begin())
+    del reader

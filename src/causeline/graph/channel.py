@@ -112,7 +112,7 @@ class StreamChannel(Generic[T]):
         self._closed = True
         self._buffer.clear()
         self._release_all()
-        if self._pump is not None:
+        if self._pump is not None and not self._pump.get_loop().is_closed():
             self._pump.cancel()
 
     def __aiter__(self) -> AsyncIterator[T]:

@@ -46,6 +46,12 @@ class JournalFailed(Unavailable):
     code = "journal_failed"
 
 
+class NodeCancelled(Unavailable):
+    """A node gave up because something it waited for was cancelled, though nobody stopped the execution."""
+
+    code = "node_cancelled"
+
+
 class Slot:
     """One task that walks. While `busy`, it must not be cancelled."""
 
@@ -150,6 +156,10 @@ class Control:
                     group.create_task(self.walk(work))
         finally:
             slot.busy -= 1
+
+    def stray(self, error: BaseException, slot: Slot) -> bool:
+        """True for a CancelledError that nobody aimed at this walk: it leaked out of what a node waited for."""
+        return isinstance(error, asyncio.CancelledError) and self.halted is None and not slot.task.cancelling()
 
     def caught(self, error: BaseException, slot: Slot, placement: str, path: Path) -> bool:
         """Asked by a walk that caught something: True if that ends the walk (it has stopped, or stops everything from here),

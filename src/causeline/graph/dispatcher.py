@@ -19,7 +19,7 @@ from causeline.graph.finding import DocumentError, Finding
 from causeline.graph.gather import Strategy
 from causeline.graph.node import Node
 from causeline.graph.plan import Plan, build_plan
-from causeline.graph.position import Child, Pause, Reader, pauses
+from causeline.graph.position import Child, Pause, PositionMismatch, Reader, pauses
 from causeline.graph.program import Program, bind
 from causeline.graph.replay import fold
 from causeline.graph.scatter import OutcomeReducer
@@ -183,17 +183,29 @@ class Dispatcher:
         Raises PositionMismatch, UnknownAnswer, Missing.
         """
         program = self._program(iri)
+        child = self._restore(program, saved, state or {}, adopt=adopt)
+        given = _answers(answers, list(pauses(child.plan, child.position)))
+        try:
+            fold(self._programs, child, [Progress.from_plain(row) for row in saved.get("progress", ())])
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise PositionMismatch(
+                f"{iri}: the saved progress cannot be read: {error!r}; hand back the rows as the journal got them"
+            ) from error
+        return self._start(child, _Terms(sources or {}, deadline, limits, journal, services or {}, observers, first_step), given)
+
+    def _restore(self, program: Program, saved: Mapping[str, Any], state: Mapping[str, Any], *, adopt: bool) -> Child:
+        plan, reducers = program.plan, program.reducers
+        missing = [key for key in ("document", "position", "channels") if key not in saved]
+        if missing:
+            raise PositionMismatch(f"{plan.document.id}: the saved state has no {missing[0]!r}; give what saved() returned")
         reader = Reader(self._bound, adopt=adopt)
-        reader.check_hash(program.plan, saved["document"])
+        reader.check_hash(plan, saved["document"])
+        unstored = {channel for channel, one in reducers.items() if not one.stored}
         values = {
-            channel: value if (one := program.reducers.get(channel)) is not None and not one.stored else plain(value, channel)
+            channel: value if channel in unstored else plain(value, channel)
             for channel, value in cast("Mapping[str, Any]", saved["channels"]).items()
         }
-        values.update(state or {})
-        child = Child(program.plan, reader.position(program.plan, plain(saved["position"], "position")), Channels(values, program.reducers))
-        given = _answers(answers, list(pauses(child.plan, child.position)))
-        fold(self._programs, child, [Progress.from_plain(row) for row in saved.get("progress", ())])
-        return self._start(child, _Terms(sources or {}, deadline, limits, journal, services or {}, observers, first_step), given)
+        return Child(plan, reader.position(plan, plain(saved["position"], "position")), Channels({**values, **state}, reducers))
 
     def _start(self, child: Child, terms: _Terms, answers: Mapping[str, Any]) -> Execution:
         limits = terms.limits or self.limits

@@ -71,7 +71,7 @@ class Frame(Level):
     async def run(self, slot: Slot) -> Status | None:
         """Walk until nothing is left to run. None if the execution is stopping; `failure` says why it failed or stalled."""
         plan = self.program.plan
-        if self.position.pre < len(plan.pre):
+        if self.position.pre < len(plan.pre) and self.control.halted is None:
             await self._pre(slot)
         if self.failure is None and self.control.halted is None:
             ready = [branch for branch in self.position.branches if self._may_run(branch)]

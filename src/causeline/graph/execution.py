@@ -34,7 +34,9 @@ class Execution:
         """Where the execution is."""
         if self._result is not None:
             return self._result.status
-        return "pending" if self._task is None else "running"
+        if self._task is None:
+            return "pending"
+        return "failed" if self._task.done() else "running"
 
     def cancel(self) -> None:
         """Stop soon, at any depth; what has finished is kept, and the result says `cancelled`. Returns at once."""
@@ -78,7 +80,7 @@ class Execution:
 
     def leave(self) -> None:
         """Whoever iterated is gone: cancel, unless the walk is over."""
-        if self._result is None and self._task is not None:
+        if self._result is None and self._task is not None and not self._task.get_loop().is_closed():
             self._control.listen(None)
             self._release()
             self.cancel()
@@ -113,6 +115,8 @@ class Execution:
         try:
             if self._seconds is not None:
                 control.deadline = control.clock.monotonic() + self._seconds
+                if self._seconds <= 0:
+                    control.stop("timed_out")
                 control.spawn(self._alarm(self._seconds))
             status = await control.walk(self._frame.run)
             self._result = self._ended(status)

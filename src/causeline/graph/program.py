@@ -69,14 +69,19 @@ def bind(
     )
 
 
-def _feeds(plan: Plan, feeds: Mapping[int, int], strategies: Mapping[str, Strategy]) -> tuple[Feed, ...]:
+def _feeds(plan: Plan, feeds: Mapping[int, int], strategies: Mapping[str, Strategy], own: str | None = None) -> tuple[Feed, ...]:
+    """`own` is the result field the producer itself declares."""
     found: list[Feed] = []
     for number, slot in feeds.items():
         gather = plan.placements[number]
         assert isinstance(gather, Gather)
         found.append(
             Feed(
-                number, gather, strategies[gather.strategy], plan.inputs[number][slot] or gather.result_field, len(plan.slots[number]) == 1
+                number,
+                gather,
+                strategies[gather.strategy],
+                plan.inputs[number][slot] or own or gather.result_field,
+                len(plan.slots[number]) == 1,
             )
         )
     return tuple(found)
@@ -116,6 +121,6 @@ def _site(
         plan.routes[number],
         node=node,
         timeout=timeout,
-        feeds=_feeds(plan, plan.feeds[number], strategies),
+        feeds=_feeds(plan, plan.feeds[number], strategies, placement.result_field if isinstance(placement, Embedded) else None),
         **rest,
     )
