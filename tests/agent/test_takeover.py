@@ -12,7 +12,7 @@ from causeline.agent.approvals import UNKNOWN_OUTCOME
 from causeline.errors import Unavailable
 from causeline.models.model import Finish, TextDelta
 from causeline.tools.tool import Resource
-from tests.agent.stage import Moving, Stage, calls, stage
+from tests.agent.stage import Moving, Stage, Turns, calls, stage
 
 RAN = []
 
@@ -161,6 +161,22 @@ async def test_a_result_that_came_early_keeps_what_its_tool_reported():
     assert ran.answer == "done"
     told = [(event["type"], event["tool_call_id"]) for event in ran.events if "tool_call_id" in event]
     assert len(told) == len(set(told)) == 12
+
+
+async def test_a_message_to_a_session_whose_run_lost_its_process_waits_for_it_and_is_answered():
+    tools = effects()
+    store = MemoryStore()
+    script = Turns(SCRIPT, [{"text": "and you"}])
+    async with process(store, script, tools) as (s, power):
+        await crashed(s, power, s.runtime.start(s.agent, "go", session="s", run_id="r1"))
+    async with process(store, script, tools) as (s, _):
+        second = await s.run("hello?", on_busy="enqueue", run_id="r2")
+        statuses = {one.id: one.status for one in await s.runtime.runs("s")}
+        said = await s.said()
+    assert statuses == {"r1": "succeeded", "r2": "succeeded"}
+    assert second.answer == "and you"
+    assert said[4:] == [("tool", UNKNOWN_OUTCOME), ("assistant", "done"), ("user", "hello?"), ("assistant", "and you")]
+    assert RAN == ["save 2", "write 3"]
 
 
 async def test_a_call_that_may_be_run_again_is_and_the_head_is_that_of_an_undisturbed_run():
