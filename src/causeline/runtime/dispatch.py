@@ -74,7 +74,16 @@ class Dispatch:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._keepers.clear()
+        await self._leave_nothing()
         retire(self.holder)
+
+    async def _leave_nothing(self) -> None:
+        """Hand back what is still held in the store's eyes: runs whose task never began or was healing, and those that a caller was
+        cancelled in starting. While this process lives, others would wait for it."""
+        with suppress(CauselineError):
+            for run in await self.store.rows(Run, owner=None, status=("running",)):
+                if run.holder == self.holder:
+                    await hand_back(self.store, self.clock, run)
 
     def drives(self, run_id: str) -> bool:
         return run_id in self._driven
@@ -196,16 +205,12 @@ class Dispatch:
         driven = self._driven[run.id]
         try:
             program = program or self._program_of(run)
-            runner = self._runner(program)
+            runner = self.runner(program)
             driven.loaded = await runner.load(run)
             if driven.cancelled or run.cancel_requested:
                 driven.loaded.cancel()
             await runner.drive(driven.loaded)
             self._broken.pop(run.id, None)
-        except asyncio.CancelledError:
-            if driven.loaded is None:
-                await asyncio.shield(hand_back(self.store, self.clock, run))
-            raise
         except Exception as error:  # noqa: BLE001  (recorded with the run, or kept for whoever waits for it)
             await self._fell(run, program, error, progressed=driven.loaded is not None and driven.loaded.recorder.steps > 0)
         finally:
@@ -249,7 +254,8 @@ class Dispatch:
         finally:
             self._healing.pop(run.id, None)
 
-    def _runner(self, program: Program) -> Runner:
+    def runner(self, program: Program) -> Runner:
+        """What drives the runs of a program, made once. Raises DocumentError for a graph that cannot run."""
         known = self._runners.get(id(program))
         if known is None:
             known = self._runners[id(program)] = (program, Runner(self.store, self.feed, self.clock, program, self._services))

@@ -5,12 +5,11 @@ the last one of a step, which the step's own commit carries. Nothing here costs 
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from causeline.causal import AgentState, CausalNode, apply, checkpoint_id
-from causeline.errors import CauselineError
 from causeline.graph import Emitted, Step
 from causeline.graph import Progress as Finished
 from causeline.policy import Clock
@@ -31,7 +30,11 @@ Publish = Callable[[str, int, Sequence[Mapping[str, Any]]], None]
 
 
 class Recorder:
-    """The journal and the ledger of one run in this process."""
+    """The journal and the ledger of one run in this process.
+
+    Commits of a run are durable in the order of its steps. A step that nothing outside depends on is flushed while the next
+    one runs, never more than one at a time; after a crash such a step runs again and comes to the same ids.
+    """
 
     def __init__(self, store: Store, run: Run, scope: RunScope, state: AgentState, *, head: str | None, session_head: str | None,
                  document: str, clock: Clock, publish: Publish) -> None:
@@ -60,7 +63,8 @@ class Recorder:
         self._announced: set[tuple[str, str]] = set()
         self._writing = asyncio.Lock()
         self._flush: asyncio.Handle | None = None
-        self._flushing: asyncio.Task[None] | None = None
+        self._sending: asyncio.Task[None] | None = None
+        self._gathering: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
         self._started = clock.monotonic()
 
@@ -100,13 +104,25 @@ class Recorder:
     async def move(self, calls: Sequence[Call]) -> None:
         for call in calls:
             self._calls[call.call_id] = self._rows[call.call_id] = call
-        await _whole(self._write())
+        await self._write()
 
     async def finish(self, call: Call) -> None:
         self._calls[call.call_id] = self._rows[call.call_id] = call
         if all(one.state in FINISHED or one.client for one in self._calls.values()):
             return
-        await _whole(self._write(only_if_rows=True))
+        if self._gathering is None:
+            self._gathering = asyncio.create_task(self._gather())
+        await _whole(self._gathering)
+        if self._failure is not None:
+            raise self._failure
+
+    async def _gather(self) -> None:
+        """Results that arrive while a commit is under way go with the next one together."""
+        if self._sending is not None:
+            await asyncio.wait((self._sending,))
+        self._gathering = None
+        if self._rows and self._failure is None:
+            await asyncio.wait((self._send(),))
 
     # the journal
 
@@ -139,9 +155,25 @@ class Recorder:
         for one in interrupts:
             self.emit({"type": "interrupt_opened", "interrupt_id": one.id, "kind": one.kind, "tool_call_id": one.tool_call_id,
                        "name": one.name, "arguments": one.arguments, "question": one.question})
-        await self._write(checkpoint=checkpoint, nodes=nodes, interrupts=list(self.opened.values()))
+        await self._sent()
+        if self._depended_on(step):
+            await self._write(checkpoint=checkpoint, nodes=nodes, interrupts=list(self.opened.values()))
+        else:
+            self._send(checkpoint=checkpoint, nodes=nodes)
         if self.after_step is not None:
             self.after_step()
+
+    def _depended_on(self, step: Step) -> bool:
+        """Whether something outside may follow from this step before the next one is written: a call that begins, a question
+        that is asked, the end of the run. Otherwise the next step runs while this one is flushed."""
+        return bool(step.next is None or self.opened or self.after_step or any(call.state == "started" for call in self._rows.values()))
+
+    async def _sent(self) -> None:
+        """The commit before is durable: at most one is under way. Raises what kept it from being written."""
+        if self._sending is not None and not self._sending.done():
+            await asyncio.wait((self._sending,))
+        if self._failure is not None:
+            raise self._failure
 
     def _keep_pauses(self, step: Step) -> None:
         """Which questions stand open after a step, by the key of the pause: those of other branches stay."""
@@ -218,13 +250,7 @@ class Recorder:
     def _flush_now(self) -> None:
         self._flush = None
         if self._events and self._failure is None:
-            self._flushing = asyncio.create_task(self._write_events())
-
-    async def _write_events(self) -> None:
-        try:
-            await self._write(only_if_events=True)
-        except CauselineError:
-            return  # kept in _failure, and raised at the next write, where somebody awaits it
+            self._send()
 
     # writing
 
@@ -242,45 +268,51 @@ class Recorder:
         if self._flush is not None:
             self._flush.cancel()
             self._flush = None
-        if self._flushing is not None:
-            await asyncio.gather(self._flushing, return_exceptions=True)
+        if self._sending is not None:
+            await asyncio.wait((self._sending,))
 
     async def _write(self, *, checkpoint: Checkpoint | None = None, nodes: Sequence[CausalNode] = (), interrupts: Sequence[Interrupt] = (),
-                     progress: Sequence[records.Progress] = (), patch: RunPatch | None = None, only_if_rows: bool = False,
-                     only_if_events: bool = False) -> None:
+                     progress: Sequence[records.Progress] = (), patch: RunPatch | None = None) -> None:
+        """Write, and return when it is durable."""
+        await _whole(self._send(checkpoint=checkpoint, nodes=nodes, interrupts=interrupts, progress=progress, patch=patch))
+        if self._failure is not None:
+            raise self._failure
+
+    def _send(self, *, checkpoint: Checkpoint | None = None, nodes: Sequence[CausalNode] = (), interrupts: Sequence[Interrupt] = (),
+              progress: Sequence[records.Progress] = (), patch: RunPatch | None = None) -> asyncio.Task[None]:
+        """Put a commit together and send it off behind the one before it. Its failure is kept in `_failure`."""
+        self._join()
+        rows, self._rows = list(self._rows.values()), {}
+        events, self._events = self._events, []
+        first = self._next_event
+        self._next_event += len(events)
+        commit = Commit(run=self.run.id, session=self.run.session, owner=self.run.owner, epoch=self.run.epoch, at=iso(self.clock.now()),
+                        expect_head=self.session_head, checkpoint=checkpoint, nodes=nodes, calls=rows, interrupts=interrupts,
+                        progress=progress, first_event=first, events=events, patch=patch)
+        if checkpoint is not None:
+            self.head = self.session_head = checkpoint.id
+            self.steps = checkpoint.step + 1
+        self._sending = asyncio.create_task(self._commit(commit))
+        return self._sending
+
+    async def _commit(self, commit: Commit) -> None:
         async with self._writing:
             if self._failure is not None:
-                raise self._failure
-            if (only_if_rows and not self._rows) or (only_if_events and not self._events):
                 return
-            self._join()
-            rows, self._rows = list(self._rows.values()), {}
-            events, self._events = self._events, []
-            first = self._next_event
-            self._next_event += len(events)
-            commit = Commit(run=self.run.id, session=self.run.session, owner=self.run.owner, epoch=self.run.epoch, at=iso(self.clock.now()),
-                            expect_head=self.session_head, checkpoint=checkpoint, nodes=nodes, calls=rows, interrupts=interrupts,
-                            progress=progress, first_event=first, events=events, patch=patch)
             try:
                 await self.store.commit(commit)
-            except Exception as error:
-                self._failure = error  # nothing is written after a write that failed: what is durable stays a whole
-                raise
-            if checkpoint is not None:
-                self.head = self.session_head = checkpoint.id
-                self.steps = checkpoint.step + 1
-            if events:
-                self.publish(self.run.id, first, events)
+            except Exception as error:  # noqa: BLE001 - kept: nothing is written after it, and the next step or the end of the run raises it
+                self._failure = error
+                return
+        if commit.events:
+            self.publish(commit.run, commit.first_event, commit.events)
 
 
-async def _whole(write: Coroutine[Any, Any, None]) -> None:
+async def _whole(task: asyncio.Task[None]) -> None:
     """Await a write to its end, also where whoever awaits it is cancelled: half a write would leave this process
     in doubt about what is durable."""
-    task = asyncio.create_task(write)
     try:
         await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait((task,))
-        if not task.cancelled():
-            task.exception()  # kept, and raised at the next write
         raise

@@ -64,7 +64,7 @@ class Runtime:
                     on_busy: OnBusy = "reject") -> RunHandle:
         """Start a run. With a known `run_id` and the same input this is that run again.
 
-        Raises Invalid for bad ids, messages or tools, Missing for an unknown agent or checkpoint, Conflict
+        Raises Invalid for bad ids, messages, tools or a graph that cannot run, Missing for an unknown agent or checkpoint, Conflict
         (`session_busy`, `run_conflict`).
         """
         program = self._named(agent)
@@ -84,6 +84,7 @@ class Runtime:
             input=[one.to_json() for one in messages], manifest=program.manifest(), at=at, context=dict(context) if context else None,
             tools=[dict(one) for one in tools], holder=self._dispatch.holder,
         )
+        self._dispatch.runner(program)
         program.services(RunScope(run_id=run.id, session_id=run.session, owner=run.owner, started_at=iso(now), client_tools=run.tools))
         await self._check_results(run, messages)
         return await self._admit(run, program, on_busy)
