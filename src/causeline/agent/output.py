@@ -49,7 +49,7 @@ def _unwritable(answer: Json) -> str | None:
 
 def _mistyped(options: Options, answer: Json) -> str | None:
     """What the output type's own checks, which no JSON Schema can say, have against the answer."""
-    import pydantic  # noqa: PLC0415
+    import pydantic  # noqa: PLC0415 - slow to import, and only typed answers need it
 
     try:
         typed(options, answer)
