@@ -140,7 +140,9 @@ class Recorder:
         await self._write(progress=(row,))
 
     async def step(self, step: Step) -> None:
-        """Commit one top-level visit."""
+        """Commit one top-level visit. From the first row on nothing is awaited until the commit is put together, so that no
+        flush of events takes rows away from it."""
+        await self._sent()
         nodes = apply(self._state, step.writes.get(LOG) or (), iso(self.clock.now()))
         self._keep_calls(step.writes.get(CALLS) or ())
         self._keep_pauses(step)
@@ -155,7 +157,6 @@ class Recorder:
         for one in interrupts:
             self.emit({"type": "interrupt_opened", "interrupt_id": one.id, "kind": one.kind, "tool_call_id": one.tool_call_id,
                        "name": one.name, "arguments": one.arguments, "question": one.question})
-        await self._sent()
         if self._depended_on(step):
             await self._write(checkpoint=checkpoint, nodes=nodes, interrupts=list(self.opened.values()))
         else:
