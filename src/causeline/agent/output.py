@@ -49,6 +49,8 @@ def _unwritable(answer: Json) -> str | None:
 
 def _mistyped(options: Options, answer: Json) -> str | None:
     """What the output type's own checks, which no JSON Schema can say, have against the answer."""
+    if options.output_type is None:
+        return None
     import pydantic  # noqa: PLC0415 - slow to import, and only typed answers need it
 
     try:
