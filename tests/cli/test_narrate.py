@@ -89,6 +89,10 @@ def test_recall_says_how_much_from_where(citations, said):
     assert say({"type": "memory_recalled", "citations": citations})[0] == said
 
 
+def test_a_sub_run_is_named():
+    assert say({"type": "sub_run_started", "sub_run_id": "run_2", "agent": "helper"})[0] == "sub-run helper run_2\n"
+
+
 def test_events_nobody_reads_say_nothing():
     kinds = ["run_started", "state_snapshot", "step_finished", "tool_call_delta", "context_changed", "messages_snapshot", "something_new"]
     assert say(*({"type": kind} for kind in kinds))[0] == ""

@@ -52,7 +52,6 @@ class Narrator:
             "reasoning_content": self._reasoning,
             "reasoning_end": self._end_reasoning,
             "message_retracted": self._retracted,
-            "model_attempt_failed": self._attempt_failed,
             "tool_call_start": self._call_start,
             "tool_call_args": self._call_arguments,
             "tool_call_end": self._call_end,
@@ -118,11 +117,6 @@ class Narrator:
         spoke, self.said, self._speech = bool(self._speech or self._in_line), "", []
         return self._line("[the reply broke off here and does not count]", "quiet") if spoke else ()
 
-    def _attempt_failed(self, event: Event) -> Sequence[Piece]:
-        what = event.get("error") or event.get("message") or "the model call failed"
-        told = what.get("message", what) if isinstance(what, Mapping) else what  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-        return self._line(f"model   {shown(told)}; trying again", "quiet")
-
     def _call_start(self, event: Event) -> Sequence[Piece]:
         self._calls[event["tool_call_id"]] = _Call(event["name"], bool(event.get("client")))
         return ()
@@ -160,7 +154,7 @@ class Narrator:
         return self._line(f"recall  {counted(len(cited), 'piece')} from {counted(len(runs), 'earlier run')}", "quiet")
 
     def _sub_run(self, event: Event) -> Sequence[Piece]:
-        return self._line(f"sub-run {shown(event.get('sub_run_id') or event.get('name') or '')}", "quiet")
+        return self._line(f"sub-run {shown(event.get('agent') or '')} {shown(event['sub_run_id'])}", "quiet")
 
 
 def counted(number: int, noun: str) -> str:

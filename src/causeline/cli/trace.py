@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from causeline.causal import CausalNode
 from causeline.cli.ending import tokens
-from causeline.cli.narrate import Piece, Style
+from causeline.cli.narrate import Piece, Style, counted
 from causeline.cli.text import one_line, short, shown
 from causeline.runtime.records import Checkpoint, Link, Run
 
@@ -48,6 +48,7 @@ def _step(checkpoint: Checkpoint) -> str:
         spent,
         tokens(facts.get("usage")),
         one_line(str(facts.get("model") or "")),
+        counted(len(facts["attempts"]), "failed attempt") if facts.get("attempts") else "",
     )
     return "  ".join(row for row in rows if row).rstrip()
 
