@@ -3,11 +3,12 @@
 import asyncio
 
 from causeline.graph import Graph, Outcome
+from causeline.graph.document import DagReference
 
 CHILD = "urn:t:child"
 
 
-def parent(outputs=None, child=CHILD, **mappings) -> Graph:
+def parent(outputs=None, child: str | DagReference = CHILD, **mappings) -> Graph:
     graph = Graph("urn:t:parent").embed("inner", child, outputs or {"success": "after", "error": "bad"}, **mappings)
     return graph.node("after", lambda ctx: Outcome("done", {"after": True}), {"done": "end"}).terminal("end").terminal("bad", "failed")
 

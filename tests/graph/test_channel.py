@@ -1,5 +1,8 @@
 """Streams between executions: bounded, in order, failures after the items before them, nothing left running."""
 
+# An error that is not there fails a test just as well as a wrong one.
+# pyright: reportOptionalMemberAccess=false
+
 import asyncio
 
 import pytest

@@ -1,5 +1,8 @@
 """Registration: everything is checked, a bundle is taken whole or not at all. And the seed's memory document, run as it is written."""
 
+# An error that is not there fails a test just as well as a wrong one.
+# pyright: reportOptionalMemberAccess=false
+
 from pathlib import Path
 
 import pytest

@@ -1,6 +1,10 @@
 """Embedded documents: their own channels, truthful outcomes at every depth, pauses, phases, exact resume."""
 
+# An error that is not there fails a test just as well as a wrong one.
+# pyright: reportOptionalMemberAccess=false
+
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -56,7 +60,7 @@ async def test_without_an_error_route_the_parent_fails_with_the_childs_reason():
     graph.embed("inner", CHILD, {"success": "end", "error": "bad"}).terminal("end").terminal("bad", "failed")
     d = dispatcher(graph, child(boom))
     program = d._programs["urn:t:parent"]
-    site = next(one for one in program.sites if one.name == "inner")
+    site: Any = next(one for one in program.sites if one.name == "inner")
     del site.routes["error"]
     result = await d.execute("urn:t:parent")
     assert (result.status, result.error.code, result.error.placement, result.error.path) == ("failed", "ValueError", "c0", ("inner",))
@@ -85,7 +89,7 @@ async def test_a_child_that_stalls_leaves_by_error():
         .entry("y", "b")
     )
     d = dispatcher(parent(), stalling)
-    program = d._programs[CHILD]
+    program: Any = d._programs[CHILD]
     site = next(one for one in program.sites if one.name == "b")
     site.routes["done"] = program.plan.index[f"{CHILD}/node/b"]
     result = await d.execute("urn:t:parent", limits=Limits(visits=50))

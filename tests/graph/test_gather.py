@@ -1,5 +1,8 @@
 """Gathers: every strategy, in source order, with its route."""
 
+# An error that is not there fails a test just as well as a wrong one.
+# pyright: reportOptionalMemberAccess=false
+
 import pytest
 
 from causeline.graph import Graph, Outcome

@@ -1,5 +1,8 @@
 """What a journal gets, what counts when it fails, and going on from what was saved."""
 
+# An error that is not there fails a test just as well as a wrong one.
+# pyright: reportOptionalMemberAccess=false
+
 import asyncio
 
 import pytest

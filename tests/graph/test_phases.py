@@ -1,5 +1,8 @@
 """Phases: around a document at every level, on every way out."""
 
+# An error that is not there fails a test just as well as a wrong one.
+# pyright: reportOptionalMemberAccess=false
+
 import asyncio
 
 import pytest

@@ -1,5 +1,8 @@
 """Where items come from: pulled no faster than they are taken, let go when nobody takes them, in batches."""
 
+# An error that is not there fails a test just as well as a wrong one.
+# pyright: reportOptionalMemberAccess=false
+
 import asyncio
 import gc
 import weakref

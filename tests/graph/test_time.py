@@ -1,5 +1,8 @@
 """Deadlines, cancelling, timeouts and trying again."""
 
+# An error that is not there fails a test just as well as a wrong one.
+# pyright: reportOptionalMemberAccess=false
+
 import asyncio
 
 import pytest

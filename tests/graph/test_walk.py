@@ -1,6 +1,10 @@
 """One branch: routes, writes, outcomes, what nodes are handed, who listens."""
 
+# An error that is not there fails a test just as well as a wrong one.
+# pyright: reportOptionalMemberAccess=false
+
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -103,7 +107,10 @@ async def test_a_port_without_a_route_fails_and_names_the_routes():
     assert "done" in result.error.message
 
 
-@pytest.mark.parametrize("answer", [None, 7, {"port": "done"}, Outcome("done", writes=[1]), Outcome("done", {1: 2})])
+ODD_WRITES: list[Any] = [[1], {1: 2}]
+
+
+@pytest.mark.parametrize("answer", [None, 7, {"port": "done"}, *(Outcome("done", writes) for writes in ODD_WRITES)])
 async def test_what_is_no_outcome_fails_and_says_what_to_return(answer):
     @node("urn:t:n:odd", ports=("done",))
     def odd(ctx):

@@ -6,7 +6,7 @@ that leaves early stops the producer; nothing keeps running afterwards.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Generic, TypeVar
 
 from causeline.errors import Conflict, Misuse, Unavailable
@@ -115,7 +115,7 @@ class StreamChannel(Generic[T]):
         if self._pump is not None and not self._pump.get_loop().is_closed():
             self._pump.cancel()
 
-    def __aiter__(self) -> AsyncIterator[T]:
+    def __aiter__(self) -> "_Reader[T]":
         if self._reading:
             raise Misuse("a channel has one reader; this one is being read already", code="second_reader")
         self._reading = True
@@ -184,7 +184,7 @@ class _Reader(Generic[T]):
     def __init__(self, channel: StreamChannel[T]) -> None:
         self._channel = channel
 
-    def __aiter__(self) -> AsyncIterator[T]:
+    def __aiter__(self) -> "_Reader[T]":
         return self
 
     async def __anext__(self) -> T:

@@ -6,7 +6,7 @@ waits until a step has been taken, and leaving the iteration early cancels it. N
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Generator
+from collections.abc import Awaitable, Generator
 from typing import Any, Literal
 
 from causeline.graph.control import Control
@@ -57,7 +57,7 @@ class Execution:
                 await asyncio.wait({task})
             raise
 
-    def __aiter__(self) -> AsyncIterator[Event]:
+    def __aiter__(self) -> "_Events":
         """Steps, progress inside steps, and what nodes emit, as they come."""
         return _Events(self)
 
@@ -158,7 +158,7 @@ class _Events:
     def __init__(self, execution: Execution) -> None:
         self._execution = execution
 
-    def __aiter__(self) -> AsyncIterator[Event]:
+    def __aiter__(self) -> "_Events":
         return self
 
     async def __anext__(self) -> Event:
