@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from causeline.cli.opening import place
+
 LOOK = {"calls": [{"name": "lookup", "arguments": {"term": "epoch"}}]}
 
 
@@ -147,3 +149,17 @@ def test_a_store_of_another_program_is_refused_in_words(shell):
     assert "notes.db" in ended.err
     assert "Traceback" not in ended.err
     assert shell("sessions", "--store", "redis://x").code == 1
+
+
+def test_migrate_says_what_it_did_and_then_that_nothing_was_left_to_do(shell):
+    first = shell("migrate", "--store", "sqlite:///new.db")
+    assert first.code == 0
+    assert first.out.splitlines()[0] == "applied 0001 initial"
+    assert first.out.splitlines()[-1] == "sqlite:///new.db is up to date"
+    assert shell("migrate", "--store", "sqlite:///new.db").out == "sqlite:///new.db is up to date already\n"
+    assert shell("migrate", "--store", "sqlite:///new.db", "--json").last == {"store": "sqlite:///new.db", "applied": []}
+
+
+def test_a_password_in_a_url_is_not_printed():
+    assert place("postgresql://ann:s3cret@db/x") == "postgresql://ann:***@db/x"
+    assert place("sqlite:///a.db") == "sqlite:///a.db"
