@@ -44,7 +44,6 @@ def merged(events):
 
 async def test_a_follower_may_leave_and_come_back_after_any_event(world: World):
     """What came before and what comes after a cursor make the whole, at every cursor, in another process too."""
-    agent, _ = playing(SCRIPT)
     agent, _ = playing(SCRIPT, [look])
     async with world.process(agent) as runtime, world.process() as other:
         run = await runtime.start(agent, "go", session="s")
@@ -172,3 +171,19 @@ async def test_leaving_the_runtime_hands_its_runs_back(world: World):
         assert {(await runtime.result(f"r{n}")).answer for n in range(5)} == {"done"}
         working.cancel()
     assert len(world.effects.lines) == 5
+
+
+async def test_a_run_whose_process_left_before_it_began_waits_for_the_next_one(world: World):
+    """Accepted means durable and somebody's: also where the runtime closes, or the caller gives up, right after the start."""
+    agent, _ = playing([{"text": "done"}])
+    async with world.process(agent) as runtime:
+        await runtime.start(agent, "go", session="a", run_id="a")
+        starting = asyncio.create_task(runtime.start(agent, "go", session="b", run_id="b"))
+        while not [one for one in await runtime.runs() if one.id == "b"]:
+            await asyncio.sleep(0)
+        starting.cancel()
+    async with world.process(agent) as runtime:
+        assert {(one.status, one.holder) for one in await runtime.runs() if one.finished_at is None} <= {("queued", None)}
+        working = asyncio.create_task(runtime.work())
+        assert {(await runtime.result(one)).answer for one in ("a", "b")} == {"done"}
+        working.cancel()
