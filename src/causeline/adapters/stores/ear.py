@@ -78,7 +78,7 @@ class Ear:
             await self._notify()
 
     async def _notify(self) -> None:
-        # A lost connection is made again by `_stay`; what was not told is found by whoever waits, after its timeout.
+        # A lost connection is made again by `_stay`, which has the others told once more.
         with suppress(Exception):
             await self._connection.execute("SELECT pg_notify($1, $2)", self._channel, self._name)
 
@@ -90,4 +90,4 @@ class Ear:
                 with suppress(Exception):
                     await self._listen()
                     break
-            self._grow()
+            self.changed()

@@ -51,6 +51,12 @@ class Writing:
     events: bytes | None
     patch: Sequence[Any] | None
 
+    @property
+    def size(self) -> int:
+        """Bytes of what may be large in it."""
+        nodes = sum([len(node[-1]) for node in self.step.nodes]) if self.step is not None else 0
+        return nodes + len(self.events or b"") + sum([len(call[2]) for call in self.calls])
+
 
 # runs
 
@@ -71,17 +77,7 @@ def start(run: Run, body: bytes, on_busy: OnBusy) -> Operation[Started]:
     ((session, head),) = yield "session_enter", (run.owner, run.session, run.created_at)
     if run.at is not None:
         yield from _checkpoint_no(session, run.session, run.at)
-    active = yield "runs_active", (session,)
-    if active and (yield from find(run.owner, run.id)) is not None:
-        raise Again
-    if active and on_busy == "reject":
-        for name in run.answers:
-            yield from _answerable(session, run, name)
-        raise refusals.session_busy(run.session, active[0][1])
-    if active and on_busy == "cancel":
-        for _, name in active:
-            yield "run_cancel", (run.owner, name, run.created_at)
-    waits = run.status == "queued" or bool(active)
+    waits = (yield from _turn(run, session, on_busy)) or run.status == "queued"
     row = rules.as_queued(run) if waits else rules.as_running(run, run.at or encoding.unpack_checkpoint(head))
     yield from _add_run(row, session, body)
     for name, decision in run.answers.items():
@@ -91,6 +87,23 @@ def start(run: Run, body: bytes, on_busy: OnBusy) -> Operation[Started]:
     stored = yield from find(run.owner, run.id)
     assert stored is not None
     return Started(run=stored)
+
+
+def _turn(run: Run, session: int, on_busy: OnBusy) -> Operation[bool]:
+    """Whether the run has to wait for others of its session."""
+    active = yield "runs_active", (session,)
+    if not active:
+        return False
+    if (yield from find(run.owner, run.id)) is not None:
+        raise Again
+    if on_busy == "reject":
+        for name in run.answers:
+            yield from _answerable(session, run, name)
+        raise refusals.session_busy(run.session, active[0][1])
+    if on_busy == "cancel":
+        for _, name in active:
+            yield "run_cancel", (run.owner, name, run.created_at)
+    return True
 
 
 def _checkpoint_no(session: int, name: str, checkpoint: str) -> Operation[int]:

@@ -16,12 +16,13 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 from causeline.adapters.stores import encoding, operations, readings, refusals, rules
 from causeline.adapters.stores.ear import Ear
+from causeline.adapters.stores.groups import Groups
 from causeline.adapters.stores.operations import Again, Many, Operation, Writing
-from causeline.adapters.stores.postgres_errors import explain
+from causeline.adapters.stores.postgres_errors import explain, explained
 from causeline.adapters.stores.signal import Signal
 from causeline.adapters.stores.statements import migrations, queries, resolve
 from causeline.causal import CausalNode
-from causeline.errors import Invalid, Misuse, Unavailable
+from causeline.errors import CauselineError, Invalid, Misuse, Unavailable
 from causeline.runtime.records import CallRow, Commit, Link, OnBusy, Run, Session, Started
 from causeline.runtime.store import Row
 
@@ -33,6 +34,9 @@ SCHEMA = "causeline"
 CONNECTIONS = 10
 TRIES = 5
 """How often a transaction begins anew when another one came in between."""
+_CLASHED = frozenset({"23", "40"})
+_BROKEN = frozenset({"08", "57"})
+"""Classes of SQLSTATE: another transaction came in between; the connection or the server goes away."""
 _CLASHES = (Again, asyncpg.UniqueViolationError, asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 
 
@@ -63,6 +67,10 @@ class PostgresStore:
         self._signal = Signal()
         self._pool: Any = None
         self._ear: Ear | None = None
+        self._groups = Groups(self._write)
+        self.applied: Sequence[str] = ()
+        """The steps of the schema that opening it has brought."""
+        self._opened = False
         self._busy = 0
         self._idle = asyncio.Event()
 
@@ -70,11 +78,11 @@ class PostgresStore:
 
     async def open(self) -> None:
         """Connect and bring the schema up to date. Raises Unavailable, and Invalid for a schema of a later format."""
-        if self._pool is not None:
+        if self._opened:
             return
         async with self._explained(opening=True):
             await self._migrate()
-            limits = {"min_size": 1, "max_size": self._connections, "max_inactive_connection_lifetime": 0}
+            limits = {"min_size": 0, "max_size": self._connections, "max_inactive_connection_lifetime": 0}
             pool = await _driver.create_pool(self._url, connection_class=_Kept, **limits, **self._settings())
             ear = Ear(self._connect, self._schema, self._signal)
             try:
@@ -82,20 +90,21 @@ class PostgresStore:
             except BaseException:
                 await pool.close()
                 raise
-        self._pool, self._ear = pool, ear
+        self._pool, self._ear, self._opened = pool, ear, True
 
     async def close(self) -> None:
         """Finish the calls that are under way or wait for a connection, then disconnect."""
-        pool, ear = self._pool, self._ear
-        self._pool = None
-        if pool is None or ear is None:
+        if not self._opened:
             return
+        self._opened = False
         while self._busy:
             self._idle.clear()
             await self._idle.wait()
-        self._ear = None
-        await pool.close()
-        await ear.close()
+        pool, ear = self._pool, self._ear
+        self._pool = self._ear = None
+        if ear is not None:
+            await pool.close()
+            await ear.close()
 
     def _settings(self) -> Mapping[str, Any]:
         return {
@@ -123,6 +132,7 @@ class PostgresStore:
                         f"{self._place} has format {version} in schema {self._schema}, this causeline knows formats up to {len(steps)}; "
                         "use the causeline that wrote it, or a later one", version=version,
                     )  # fmt: skip
+                self.applied = [f"{step.version:04} {step.name}" for step in steps[version:]]
                 for step in steps[version:]:
                     for statement in step.statements:
                         await connection.execute(statement)
@@ -144,12 +154,8 @@ class PostgresStore:
 
     async def commit(self, commit: Commit) -> None:
         given = operations.writing(commit)
-        async with self._explained(), self._connection() as connection:
-            try:
-                await connection.fetchval(resolve("write", "postgres"), *_arguments(given))
-            except asyncpg.PostgresError as error:
-                raise await _refusal(connection, given, error) or error from None
-        self._changed()
+        async with self._open_for_calls():
+            await self._groups.write(given)
 
     async def cancel(self, owner: str, run_id: str, at: str) -> Run:
         return await self._transact(partial(operations.cancel, owner, run_id, at))
@@ -186,7 +192,7 @@ class PostgresStore:
     # inside
 
     async def _transact(self, begin: Begin[T]) -> T:
-        async with self._explained():
+        async with self._open_for_calls(), self._explained():
             for _ in range(TRIES):
                 try:
                     async with self._connection() as connection, connection.transaction():
@@ -198,21 +204,47 @@ class PostgresStore:
         raise Unavailable(f"{self._place} is too busy with writes to the same session; try again", retry_after=1.0)
 
     async def _read(self, operation: Operation[T]) -> T:
-        async with self._explained(), self._connection() as connection:
+        async with self._open_for_calls(), self._explained(), self._connection() as connection:
             return await _converse(connection, operation)
 
+    async def _write(self, group: Sequence[Writing]) -> Sequence[BaseException | None]:
+        """Write commits in one transaction; to each, why it was not written."""
+        try:
+            async with self._explained(), self._connection() as connection:
+                if len(group) == 1:
+                    ends = [await _write_one(connection, group[0])]
+                else:
+                    arguments = [tuple(_arguments(given)) for given in group]
+                    ends = await connection.fetchval(resolve("write_group", "postgres"), arguments)
+                told = [None if end is None else await self._told(connection, given, end) for given, end in zip(group, ends, strict=True)]
+        except CauselineError as error:
+            return [error] * len(group)
+        self._changed()
+        return told
+
+    async def _told(self, connection: Connection, given: Writing, end: str) -> BaseException | None:
+        state, _, message = end.partition(" ")
+        if state[:2] in _CLASHED:
+            second = await _write_one(connection, given)
+            if second is None:
+                return None
+            state, _, message = second.partition(" ")
+        return await _refusal(connection, given, state, message) or explained(self._place, state, message)
+
     @asynccontextmanager
-    async def _connection(self) -> AsyncGenerator[Connection]:
-        if self._pool is None:
+    async def _open_for_calls(self) -> AsyncGenerator[None]:
+        """Around every call, so that closing can wait for them."""
+        if not self._opened:
             raise Misuse(f"the store in {self._place} is not open; await open() first")
-        pool = self._pool
         self._busy += 1
         try:
-            async with pool.acquire(timeout=self._patience) as connection:
-                yield connection
+            yield
         finally:
             self._busy -= 1
             self._idle.set()
+
+    def _connection(self) -> Any:
+        return self._pool.acquire(timeout=self._patience)
 
     @asynccontextmanager
     async def _explained(self, *, opening: bool = False) -> AsyncGenerator[None]:
@@ -224,6 +256,18 @@ class PostgresStore:
     def _changed(self) -> None:
         if self._ear is not None:
             self._ear.changed()
+
+
+async def _write_one(connection: Connection, given: Writing) -> str | None:
+    """As one of a group: None, or the SQLSTATE and the message of why it was not written."""
+    try:
+        await connection.fetchval(resolve("write", "postgres"), *_arguments(given))
+    except asyncpg.PostgresError as error:
+        told: Any = error
+        if told.sqlstate[:2] in _BROKEN:
+            raise
+        return f"{told.sqlstate} {told.message or ''}"
+    return None
 
 
 async def _converse(connection: Connection, operation: Operation[T]) -> T:
@@ -260,10 +304,10 @@ def _columns(rows: Sequence[Sequence[Any]], width: int) -> Sequence[Sequence[Any
     return list(zip(*rows, strict=True)) if rows else [()] * width
 
 
-async def _refusal(connection: Connection, given: Writing, error: Any) -> BaseException | None:
+async def _refusal(connection: Connection, given: Writing, state: str, message: str) -> BaseException | None:
     """What the codes that `write_1` raises mean."""
     checkpoint = given.commit.checkpoint
-    match error.sqlstate:
+    match state:
         case "CL001":
             return await _converse(connection, operations.why_refused(given))
         case "CL002" if checkpoint is not None:
@@ -271,6 +315,6 @@ async def _refusal(connection: Connection, given: Writing, error: Any) -> BaseEx
         case "CL003" if checkpoint is not None:
             return refusals.no_checkpoint(str(checkpoint.parent), checkpoint.session)
         case "CL004":
-            return await _converse(connection, operations.why_not_moved(given, int(error.message or "1") - 1))
+            return await _converse(connection, operations.why_not_moved(given, int(message) - 1))
         case _:
             return None

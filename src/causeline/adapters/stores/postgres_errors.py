@@ -5,7 +5,7 @@ from typing import Any
 from causeline.errors import CauselineError, Conflict, Corrupt, Invalid, Unavailable
 
 _STOPPED = "did not answer; nothing is half written, try again"
-# The longest prefix of a SQLSTATE that is here decides (PostgreSQL manual, appendix A).
+# By SQLSTATE, else by its class, the first two characters (PostgreSQL manual, appendix A).
 _MEANINGS: dict[str, tuple[type[CauselineError], str]] = {
     "08": (Unavailable, _STOPPED),
     "22": (Invalid, "cannot hold a value"),
@@ -20,22 +20,24 @@ _MEANINGS: dict[str, tuple[type[CauselineError], str]] = {
     "54": (Invalid, "cannot hold a value of this size"),
     "57": (Unavailable, _STOPPED),
     "58": (Unavailable, "failed; see the server's log"),
+    "URL": (Invalid, "cannot be reached by this URL"),
     "XX001": (Corrupt, "is damaged; restore it from a copy"),
     "XX002": (Corrupt, "has a damaged index; REINDEX it, or restore it from a copy"),
 }
 
 
-def explain(place: str, error: BaseException, *, opening: bool) -> CauselineError:
+def explain(place: str, error: BaseException, *, opening: bool = False) -> CauselineError:
     """An error of PostgreSQL, of asyncpg or of the network in our words. `opening` says that nothing has worked yet."""
     state: Any = getattr(error, "sqlstate", None)
-    kind, what = Unavailable, _STOPPED
     if state is None and isinstance(error, ValueError):
-        kind, what = Invalid, "cannot be reached by this URL"
-    for length in (5, 2):
-        if state is not None and state[:length] in _MEANINGS:
-            kind, what = _MEANINGS[state[:length]]
-            break
+        state = "URL"
+    return explained(place, state or "", str(error) or type(error).__name__, opening=opening)
+
+
+def explained(place: str, state: str, message: str, *, opening: bool = False) -> CauselineError:
+    """As `explain`, from a SQLSTATE ("" for none) and a message."""
+    kind, what = _MEANINGS.get(state) or _MEANINGS.get(state[:2]) or (Unavailable, _STOPPED)
     if opening and kind is Unavailable:
         what = "does not answer; see that the server runs and that the URL is right"
-    told = f"{place} {what} ({str(error) or type(error).__name__})"
+    told = f"{place} {what} ({message})"
     return Unavailable(told, retry_after=1.0) if kind is Unavailable else kind(told)

@@ -204,3 +204,40 @@ BEGIN
     END IF;
 END
 $$;
+
+-- The arguments of write_1 as one value, so that many commits are one argument.
+CREATE TYPE writing_1 AS (
+    p_owner TEXT, p_run TEXT, p_session TEXT, p_epoch BIGINT, p_at TEXT, p_expect BYTEA,
+    p_first BIGINT, p_count BIGINT, p_events BYTEA,
+    p_id BYTEA, p_step BIGINT, p_parent BYTEA, p_appended BYTEA, p_frontier BYTEA, p_created TEXT, p_body BYTEA,
+    n_id BYTEA[], n_kind TEXT[], n_parents BYTEA[], n_key BYTEA[], n_created TEXT[], n_payload BYTEA[],
+    c_id BYTEA[], c_state INTEGER[], c_body BYTEA[], c_origins INTEGER[],
+    i_id TEXT[], i_run TEXT[], i_checkpoint BYTEA[], i_state TEXT[], i_by TEXT[], i_decision BYTEA[], i_body BYTEA[],
+    g_step BIGINT[], g_place BYTEA[], g_body BYTEA[],
+    p_status TEXT, p_reason TEXT, p_answer BYTEA, p_error BYTEA, p_usage BYTEA, p_pending BYTEA, p_finished TEXT
+);
+
+-- Many commits in one transaction, each for itself: to each, NULL where it is written, else the SQLSTATE and the
+-- message of why it is not. Given in the order of sessions, so that two groups do not wait for each other.
+CREATE FUNCTION write_group_1(p_writings writing_1[]) RETURNS TEXT[] LANGUAGE plpgsql AS $$
+DECLARE
+    w writing_1;
+    v_ends TEXT[] := '{}';
+BEGIN
+    FOREACH w IN ARRAY p_writings LOOP
+        BEGIN
+            PERFORM write_1(
+                w.p_owner, w.p_run, w.p_session, w.p_epoch, w.p_at, w.p_expect, w.p_first, w.p_count, w.p_events, w.p_id, w.p_step,
+                w.p_parent, w.p_appended, w.p_frontier, w.p_created, w.p_body, w.n_id, w.n_kind, w.n_parents, w.n_key, w.n_created,
+                w.n_payload, w.c_id, w.c_state, w.c_body, w.c_origins, w.i_id, w.i_run, w.i_checkpoint, w.i_state, w.i_by,
+                w.i_decision, w.i_body, w.g_step, w.g_place, w.g_body, w.p_status, w.p_reason, w.p_answer, w.p_error, w.p_usage,
+                w.p_pending, w.p_finished
+            );
+            v_ends := v_ends || NULL::TEXT;
+        EXCEPTION WHEN OTHERS THEN
+            v_ends := v_ends || (SQLSTATE || ' ' || SQLERRM);
+        END;
+    END LOOP;
+    RETURN v_ends;
+END
+$$;
