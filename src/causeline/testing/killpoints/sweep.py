@@ -153,7 +153,8 @@ async def _look(runtime: Runtime, store: "FaultyStore", effects: Path) -> dict[s
     rows = await _rows(store)
     return {
         "head": head,
-        "messages": [one.to_json() for one in await runtime.messages(SESSION)],
+        # Without their ids: a message that a dead process had begun is spoken again under another one.
+        "messages": [{**one.to_json(), "id": ""} for one in await runtime.messages(SESSION)],
         "effects": effects.read_text(encoding="utf-8").splitlines() if effects.exists() else [],
         "unknown": sum(row.call.state == "unknown" for row in rows),
         "writes": store.writes,
