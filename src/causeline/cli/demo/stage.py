@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from asyncio import create_subprocess_exec
 from asyncio.subprocess import PIPE, Process
@@ -30,6 +31,8 @@ class Stage:
         self.store = f"sqlite:///{folder / 'store.db'}"
         self.notebook = folder / "notebook.txt"
         self.broken = False
+        program = Path(sys.argv[0])
+        self._program = os.path.relpath(program) if program.name == "causeline" else ""
         self.terminal = Terminal()
 
     def say(self, text: str = "", style: Style = "plain") -> None:
@@ -47,6 +50,11 @@ class Stage:
         """Say how far something is true that a small model may do well or badly."""
         self.say(f"{text}: {share:.0%} of them")
 
+    def line(self, *words: str) -> str:
+        """A command line that works from here, also where `causeline` is not on the path, as under make."""
+        line = command_line(*words)
+        return line if shutil.which("causeline") or not self._program else line.replace("causeline", self._program, 1)
+
     def agent(self, name: str, **changes: Any) -> Agent:
         """One of the demonstration's agents. What is None stays as its file says."""
         return load_agent(HERE / f"{name}.toml", **{key: value for key, value in changes.items() if value is not None})
@@ -58,7 +66,7 @@ class Stage:
 
     async def shown(self, *words: str) -> tuple[int, str]:
         """Print a command line, run it, print what it prints; returns its exit code and output."""
-        self.say(f"$ {command_line(*words)}", "call")
+        self.say(f"$ {self.line(*words)}", "call")
         process = await self.start(*words)
         output, errors = await process.communicate()
         text = (output + errors).decode()

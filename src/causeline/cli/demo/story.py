@@ -11,7 +11,6 @@ from causeline.cli.drawing import causal_graph
 from causeline.cli.follow import Words, follow
 from causeline.cli.show import history
 from causeline.cli.text import clean
-from causeline.cli.text import command as command_line
 from causeline.cli.trace import trace
 from causeline.errors import Missing
 from causeline.runtime.handle import RunResult
@@ -114,8 +113,8 @@ def look_next(stage: Stage) -> None:
     stage.title("Where to look next")
     store = ("--store", stage.store)
     for words in (("sessions",), ("show", "epoch"), ("show", "survey", "--graph"), ("runs", "survey"), ("recall", "--query", "epoch")):
-        stage.say(f"  {command_line(*words, *store)}", "call")
-    stage.say(f"  {command_line('new', 'my-agent')}", "call")
+        stage.say(f"  {stage.line(*words, *store)}", "call")
+    stage.say(f"  {stage.line('new', 'my-agent')}", "call")
     stage.say("README.md begins with an agent of your own.")
 
 
