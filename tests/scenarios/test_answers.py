@@ -9,6 +9,7 @@ import pytest
 import causeline
 from causeline import approve, deny, tool
 from causeline.errors import CauselineError, Conflict, Invalid, Missing
+from causeline.testing.faults import FaultyStore
 from tests.agent.stage import Turns, calls
 from tests.scenarios.world import Effects, Process, World, end, only, playing, states, tell, until, waved
 
@@ -150,6 +151,7 @@ async def test_processes_that_answer_at_once_run_the_call_once(disk: World):
 
 async def test_an_old_answer_to_a_cancelled_run_runs_nothing(world: World):
     """What is stored decides, not what a client still shows: a cancelled call is not started again by its old approval."""
+
     @tool(approval="ask")
     async def gated(n: int) -> str:
         """Does not end by itself."""
@@ -210,8 +212,7 @@ async def test_a_pause_survives_its_process_and_never_blocks_the_conversation(di
 
 async def test_what_is_passed_on_with_the_answer_does_not_change_what_was_decided(world: World):
     """The run's context, another process and an agent given by hand: the approved call runs, and is not asked about again."""
-    for session, given in (("plain", False), ("by hand", True)):
-        session = session.replace(" ", "-")
+    for session, given in (("plain", False), ("by-hand", True)):
         async with world.stage([calls(("gated", {"n": 1}, "a")), {"text": "done"}], gates(world.effects)) as s:
             ran = await s.run("go", session=session, context={"user": "x", "approved": False})
         async with world.stage([calls(("gated", {"n": 1}, "a")), {"text": "done"}], gates(world.effects)) as s:
@@ -271,14 +272,14 @@ async def answer_and_wait(url: str, effects: str, run: str, interrupt: str) -> N
     agent, _ = playing([calls(("gated", {"n": 1}, "a")), {"text": "done"}], gates(Effects(effects)))
     world = World(url, Effects(effects).path.parent)
 
-    class Still(type(world.store())):
+    class Still(FaultyStore):
         async def commit(self, commit) -> None:
             if any(call.state == "started" for call in commit.calls):
                 tell("ready")
                 await asyncio.Event().wait()
             await super().commit(commit)
 
-    async with world.process(agent, store=Still(url.removeprefix("sqlite:///"))) as runtime:
+    async with world.process(agent, store=Still(world.store())) as runtime:
         await (await runtime.answer(run, {interrupt: approve()})).result()
 
 

@@ -41,8 +41,9 @@ SCRIPT = [{"calls": [{"id": "a", "name": "wait", "arguments": {}}]}, {"text": "d
 class Worker:
     def __init__(self, world: World) -> None:
         words = [sys.executable, "-m", "causeline.cli", "worker", "--agent", "agent.toml", "--store", world.url]
-        self.inner = subprocess.Popen(words, cwd=world.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                      env={**os.environ, "PYTHONUNBUFFERED": "1"})
+        self.inner = subprocess.Popen(
+            words, cwd=world.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+        )
 
     def end(self, number: signal.Signals) -> tuple[int, str]:
         self.inner.send_signal(number)

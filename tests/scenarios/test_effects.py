@@ -4,6 +4,8 @@ import asyncio
 import os
 import signal
 from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -69,15 +71,17 @@ async def test_a_tool_slower_than_the_lease_is_not_started_elsewhere(world: Worl
         await until(lambda: world.effects.lines)
         working = asyncio.create_task(other.work())
         seen = [one.beat for one in await other.store.rows(Run, owner="default")]
-        async with asyncio.timeout(20):
-            while (await other.run(run.id)).beat < seen[0] + 30:
-                await asyncio.sleep(0.02)
+        await until(partial(beaten, other, run.id, seen[0] + 30))
         assert not other._dispatch.drives(run.id)
         going.set()
         done = await run.result()
         working.cancel()
         rows = await other.run(run.id)
     assert (done.answer, world.effects.lines, rows.epoch) == ("done", ["slow"], 1)
+
+
+async def beaten(runtime, run_id: str, times: int) -> bool:
+    return (await runtime.run(run_id)).beat >= times
 
 
 async def test_a_holder_that_was_taken_for_dead_cannot_write_any_more(world: World, monkeypatch):
@@ -116,7 +120,7 @@ async def _yes() -> bool:
 # a crash after the effect
 
 
-def crashing(effects: Effects, on_unknown: str):
+def crashing(effects: Effects, on_unknown: Any):
     @tool(approval="ask", on_unknown=on_unknown)
     async def gated(n: int, context: ToolContext) -> str:
         """Its first attempt takes the process along, after the effect."""
@@ -135,8 +139,10 @@ async def approve_and_die(url: str, effects: str, on_unknown: str) -> None:
         await (await runtime.answer(ran.run_id, {only(ran): approve()})).result()
 
 
-@pytest.mark.parametrize("decision, told, effects", [
-    (record("it worked"), "it worked", 1), (fail("it did not"), "This call failed: it did not", 1), (retry(), "gated 1", 2)])
+@pytest.mark.parametrize(
+    "decision, told, effects",
+    [(record("it worked"), "it worked", 1), (fail("it did not"), "This call failed: it did not", 1), (retry(), "gated 1", 2)],
+)
 async def test_an_approval_is_used_up_by_the_start_and_a_crash_after_it_asks_what_happened(disk: World, decision, told, effects):
     """A started call without a result is never run again by itself; a person says what became of it."""
     assert Process(approve_and_die, disk.url, disk.effects.path, "ask").end()[0] == -signal.SIGKILL

@@ -1,6 +1,9 @@
 """Following a run from anywhere: no event lost, none twice, none of another run; and starting one twice starts it once."""
 
 import asyncio
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -8,7 +11,7 @@ from causeline import tool
 from causeline.errors import Conflict, Missing
 from causeline.runtime.runtime import Runtime
 from tests.agent.stage import calls
-from tests.scenarios.world import World, end, playing
+from tests.scenarios.world import World, end, playing, until
 
 
 @tool(effects=False)
@@ -82,7 +85,8 @@ async def test_a_run_that_ends_between_the_catching_up_and_the_waiting_is_heard_
             await runtime.result(run_id)  # all that is left of the run falls between this reading and what comes next
             return batch
 
-        watcher.feed._store = type("Late", (), {"events": staticmethod(late), "rows": watcher.store.rows, "changed": watcher.store.changed})()
+        store: Any = SimpleNamespace(events=late, rows=watcher.store.rows, changed=watcher.store.changed)
+        watcher.feed._store = store
         async with asyncio.timeout(20):
             seen = [event async for event in watcher.events(run.id)]
         assert [event["seq"] for event in seen] == list(range(1, len(seen) + 1))
@@ -90,13 +94,13 @@ async def test_a_run_that_ends_between_the_catching_up_and_the_waiting_is_heard_
 
 
 async def test_followers_who_come_at_any_moment_of_a_run_see_all_of_it(world: World):
-    """A hundred of them, joining while events are told, and from any number on."""
+    """Fifty of them, joining while events are told, and from any number on."""
     script = [*[calls(("look", {"n": n})) for n in range(30)], {"text": "done"}]
     agent, _ = playing(script, [look])
     async with world.process(agent) as runtime:
         run = await runtime.start(agent, "go", session="s")
         followers = []
-        while len(followers) < 100:
+        while len(followers) < 50:
             followers.append((len(followers) % 7, asyncio.create_task(_collect(runtime, run.id, len(followers) % 7))))
             await asyncio.sleep(0)
         async with asyncio.timeout(20):
@@ -118,10 +122,20 @@ async def test_a_cursor_of_one_run_shows_nothing_of_another(world: World):
         seen = [event async for event in stranger.events("run-b", 2)]
         assert {event["run_id"] for event in seen} == {"run-b"}
         for attempt in (
-            lambda: _collect(stranger, "run-a", 0), lambda: stranger.result("run-a"), lambda: stranger.cancel("run-a"),
-            lambda: stranger.resume("run-a"), lambda: stranger.calls("run-a"), lambda: stranger.run("run-a"), lambda: stranger.messages("a"),
-            lambda: stranger.export("a"), lambda: stranger.checkpoints("a"), lambda: stranger.delete("a"), lambda: stranger.recall("a"),
-            lambda: stranger.why(a.head), lambda: stranger.start(agent, "go", session="b", at=a.head)):
+            lambda: _collect(stranger, "run-a", 0),
+            lambda: stranger.result("run-a"),
+            lambda: stranger.cancel("run-a"),
+            lambda: stranger.resume("run-a"),
+            lambda: stranger.calls("run-a"),
+            lambda: stranger.run("run-a"),
+            lambda: stranger.messages("a"),
+            lambda: stranger.export("a"),
+            lambda: stranger.checkpoints("a"),
+            lambda: stranger.delete("a"),
+            lambda: stranger.recall("a"),
+            lambda: stranger.why(a.head),
+            lambda: stranger.start(agent, "go", session="b", at=a.head),
+        ):
             with pytest.raises(Missing):
                 await attempt()
         assert [one.id for one in await stranger.sessions()] == ["b"]
@@ -173,14 +187,17 @@ async def test_leaving_the_runtime_hands_its_runs_back(world: World):
     assert len(world.effects.lines) == 5
 
 
+async def known(runtime, run_id: str) -> bool:
+    return any(one.id == run_id for one in await runtime.runs())
+
+
 async def test_a_run_whose_process_left_before_it_began_waits_for_the_next_one(world: World):
     """Accepted means durable and somebody's: also where the runtime closes, or the caller gives up, right after the start."""
     agent, _ = playing([{"text": "done"}])
     async with world.process(agent) as runtime:
         await runtime.start(agent, "go", session="a", run_id="a")
         starting = asyncio.create_task(runtime.start(agent, "go", session="b", run_id="b"))
-        while not [one for one in await runtime.runs() if one.id == "b"]:
-            await asyncio.sleep(0)
+        await until(partial(known, runtime, "b"))
         starting.cancel()
     async with world.process(agent) as runtime:
         assert {(one.status, one.holder) for one in await runtime.runs() if one.finished_at is None} <= {("queued", None)}

@@ -76,22 +76,22 @@ async def _size(world: World, rounds: int) -> int:
 
 async def test_bytes_on_disk_grow_with_what_was_added(disk: World):
     """A round costs the same bytes at the end of a long run as at its beginning."""
-    sizes = [await _size(disk, rounds) for rounds in (100, 200, 400)]
-    early, late = (sizes[1] - sizes[0]) / 100, (sizes[2] - sizes[1]) / 200
+    sizes = [await _size(disk, rounds) for rounds in (80, 160, 320)]
+    early, late = (sizes[1] - sizes[0]) / 80, (sizes[2] - sizes[1]) / 160
     assert late == pytest.approx(early, rel=0.1)
-    payload = 400 * len("".join(FILLER % (400_000 + line) for line in range(11)))
-    assert sizes[2] < 3.5 * payload
+    payload = 320 * len("".join(FILLER % (100_000 + line) for line in range(11)))
+    assert sizes[2] < 3 * payload
 
 
 async def test_a_fork_copies_nothing(disk: World):
     """Going on from an early or a late checkpoint of a long run costs the same bytes, which are those of its own steps."""
-    agent, _ = playing(Turns(walk(300), [{"text": "another way"}]), [look])
+    agent, _ = playing(Turns(walk(120), [{"text": "another way"}]), [look])
     async with disk.process(agent) as runtime:
         await end(await runtime.start(agent, "go", session="s"))
         steps = await runtime.checkpoints("s")
         forks = [await end(await runtime.start(agent, "fork", session="s", at=at.id)) for at in (steps[10], steps[-1])]
-        written = [[one for one in await runtime.checkpoints("s", run.run_id)] for run in forks]
-    sizes = [sum(len(canonical([one.delta, one.position, one.appended, one.frontier, one.facts.get("usage")])) for one in own) for own in written]
+        written = [await runtime.checkpoints("s", run.run_id) for run in forks]
+    sizes = [sum(len(canonical([one.delta, one.position, one.appended, one.frontier])) for one in own) for own in written]
     assert [len(own) for own in written] == [3, 3]
     assert max(sizes) < 2_000
     assert sizes[0] == pytest.approx(sizes[1], abs=100)

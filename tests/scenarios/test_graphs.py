@@ -1,7 +1,7 @@
 """Graphs of one's own on a durable runtime: what has run does not run again, at any depth, and nothing unreadable is stored."""
 
 import dataclasses
-import datetime
+import datetime as dt
 import json
 import os
 import signal
@@ -21,7 +21,9 @@ ASKS = "urn:example:node:asks"
 @node(ASKS, ports=("done",), writes=("said",), reducers={"said": "append"})
 def asks(ctx) -> Outcome:
     """Pauses until somebody answers."""
-    return Outcome.pause(f"Go on with {ctx.placement.rpartition('/')[2]}?") if ctx.answer is None else Outcome("done", {"said": [ctx.answer]})
+    return (
+        Outcome.pause(f"Go on with {ctx.placement.rpartition('/')[2]}?") if ctx.answer is None else Outcome("done", {"said": [ctx.answer]})
+    )
 
 
 def leaving(effects: Effects, name: str, *, fail: bool = False):
@@ -133,7 +135,9 @@ class Own:
     value: int = 1
 
 
-@pytest.mark.parametrize("value", [{1, 2}, object(), Own(), datetime.datetime(2026, 1, 1), float("nan"), "\ud83d", {1: 2}], ids=repr)
+@pytest.mark.parametrize(
+    "value", [{1, 2}, object(), Own(), dt.datetime(2026, 1, 1, tzinfo=dt.UTC), float("nan"), "\ud83d", {1: 2}], ids=repr
+)
 async def test_a_value_that_cannot_be_stored_fails_the_step_and_harms_nothing(world: World, value):
     """It is refused before the commit, with its place; the history stays readable and the session can go on."""
 

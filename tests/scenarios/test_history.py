@@ -100,7 +100,7 @@ async def test_a_consumer_that_leaves_early_stops_nothing(world: World):
         await asyncio.sleep(0)
         following.cancel()
         assert (await run.result()).answer == "one two three four"
-        assert [event["seq"] for event in (await end(run)).events][0] == 1
+        assert (await end(run)).events[0]["seq"] == 1
     assert len(model.requests) == 1
 
 
@@ -131,6 +131,7 @@ async def test_an_id_that_a_model_uses_again_in_a_later_turn_is_another_call(wor
 
 async def test_a_message_sent_while_a_run_is_stopped_is_a_message(world: World):
     """Stopped and paused are two things: what is said after a cancel is neither swallowed nor taken for an answer."""
+
     @tool(approval="ask")
     async def gated() -> str:
         """Asks first."""

@@ -43,13 +43,28 @@ class Raw:
         """Nothing is held open."""
 
 
-BROKEN = ['{"{"a":1', '{"n": 1', "[1, 2]", '"text"', "null", "n=1", '{"n": NaN}', '{"n": 1e999}', "{" * 5000, '{"text": "\\ud83d"}', '{"m": 1}', '{"n": "x"}']
+BROKEN = [
+    '{"{"a":1',
+    '{"n": 1',
+    "[1, 2]",
+    '"text"',
+    "null",
+    "n=1",
+    '{"n": NaN}',
+    '{"n": 1e999}',
+    "{" * 5000,
+    '{"text": "\\ud83d"}',
+    '{"m": 1}',
+    '{"n": "x"}',
+]
 
 
 @pytest.mark.parametrize("arguments", BROKEN, ids=range(len(BROKEN)))
 async def test_arguments_that_cannot_be_read_are_told_to_the_model_and_never_replaced_by_none(world: World, arguments):
     """One error result, no execution where the arguments stay unread, and the raw text stays in the history."""
-    async with world.stage([{"calls": [{"id": "a", "name": "act", "arguments": arguments}]}, {"text": "done"}], optional(world.effects)) as s:
+    async with world.stage(
+        [{"calls": [{"id": "a", "name": "act", "arguments": arguments}]}, {"text": "done"}], optional(world.effects)
+    ) as s:
         ran = await s.run("go")
         (result,) = await s.nodes("tool_result")
         (call,) = await s.nodes("tool_call")
@@ -62,7 +77,9 @@ async def test_arguments_that_cannot_be_read_are_told_to_the_model_and_never_rep
 
 async def test_the_echo_of_broken_arguments_is_bounded(world: World):
     """A long piece of nonsense does not come back as a long error."""
-    async with world.stage([{"calls": [{"id": "a", "name": "act", "arguments": "x" * 200_000}]}, {"text": "done"}], optional(world.effects)) as s:
+    async with world.stage(
+        [{"calls": [{"id": "a", "name": "act", "arguments": "x" * 200_000}]}, {"text": "done"}], optional(world.effects)
+    ) as s:
         assert (await s.run("go")).answer == "done"
         assert len(s.model.last.messages[-1].text) < 3_000
     assert world.effects.lines == []
@@ -80,14 +97,27 @@ async def test_calls_without_ids_of_their_own_get_them(world: World, ids):
     assert sorted(world.effects.lines) == ["act 1 ", "act 2 "]
 
 
-INTERLEAVED = [CallDelta(0, "", "act"), CallDelta(1, "", "act"), CallDelta(0, arguments='{"n"'), CallDelta(1, arguments='{"n": '),
-               CallDelta(1, arguments="2}"), CallDelta(0, arguments=": 1}")]
-ONE_AFTER_THE_OTHER = [CallDelta(0, "a", "act", '{"n": '), CallDelta(0, "a", "", "1}"), CallDelta(0, "b", "act", '{"n"'), CallDelta(0, "b", "", ": 2}")]
+INTERLEAVED = [
+    CallDelta(0, "", "act"),
+    CallDelta(1, "", "act"),
+    CallDelta(0, arguments='{"n"'),
+    CallDelta(1, arguments='{"n": '),
+    CallDelta(1, arguments="2}"),
+    CallDelta(0, arguments=": 1}"),
+]
+ONE_AFTER_THE_OTHER = [
+    CallDelta(0, "a", "act", '{"n": '),
+    CallDelta(0, "a", "", "1}"),
+    CallDelta(0, "b", "act", '{"n"'),
+    CallDelta(0, "b", "", ": 2}"),
+]
 SAME_PLACE_NO_IDS = [CallDelta(0, "", "act", '{"n": 1}'), CallDelta(0, "", "act", '{"n": 2}')]
 WHOLE = [CallDelta(0, "a", "act", '{"n": 1}'), CallDelta(1, "b", "act", '{"n": 2}')]
 
 
-@pytest.mark.parametrize("deltas", [INTERLEAVED, ONE_AFTER_THE_OTHER, SAME_PLACE_NO_IDS, WHOLE], ids=["interleaved", "in turn", "no ids", "whole"])
+@pytest.mark.parametrize(
+    "deltas", [INTERLEAVED, ONE_AFTER_THE_OTHER, SAME_PLACE_NO_IDS, WHOLE], ids=["interleaved", "in turn", "no ids", "whole"]
+)
 async def test_streamed_calls_are_put_together_whole(world: World, deltas):
     """By index and by id: neither merged into one, nor cut, nor lost; each is told with its arguments."""
     async with world.stage(Raw(*deltas), optional(world.effects)) as s:

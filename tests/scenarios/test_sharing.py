@@ -2,7 +2,9 @@
 
 import asyncio
 import signal
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,7 @@ from causeline import tool
 from causeline.causal import verify_export
 from causeline.errors import Conflict
 from tests.agent.stage import Turns, calls
-from tests.scenarios.world import Process, World, end, playing, tell, waved
+from tests.scenarios.world import Process, World, end, playing, tell, until, waved
 
 EIGHT = [f"input {n}" for n in range(8)]
 
@@ -46,17 +48,17 @@ async def test_eight_runs_at_once_lose_no_input_without_saying_so(world: World, 
     assert model.faults == []
 
 
-async def speak_when_told(url: str, name: str, on_busy: str) -> None:
+async def speak_when_told(url: str, name: str, on_busy: Any) -> None:
     agent, _ = looker()
     async with causeline.open(url, agents=[agent]) as runtime:
         await waved()
-        for n in range(4):
+        for n in range(3):
             try:
                 run = await runtime.start(agent, f"{name}-{n}", session="s", on_busy=on_busy)
                 await run.result()
                 tell(f"{name}-{n}")
             except Conflict as error:
-                assert error.code == "session_busy"
+                tell(error.code)
 
 
 async def test_processes_that_speak_at_once_share_one_history(disk: World):
@@ -70,37 +72,36 @@ async def test_processes_that_speak_at_once_share_one_history(disk: World):
     async with disk.process() as runtime:
         said = [message.text for message in await runtime.messages("s") if message.role == "user"]
         verify_export(await runtime.export("s", all=True))
-    assert len(said) == 12
+    assert len(said) == 9
     assert sorted(said) == sorted(accepted)
 
 
 async def work_when_told(url: str, name: str) -> None:
     """Many sessions at once, each with many steps."""
-    agent, _ = playing([calls(("look", {"n": n})) for n in range(20)] + [{"text": "done"}], [look])
+    agent, _ = playing([calls(("look", {"n": n})) for n in range(12)] + [{"text": "done"}], [look])
     async with causeline.open(url, agents=[agent]) as runtime:
         await waved()
-        runs = [await runtime.start(agent, "go", session=f"{name}-{n}") for n in range(6)]
+        runs = [await runtime.start(agent, "go", session=f"{name}-{n}") for n in range(4)]
         tell(" ".join([(await run.result()).answer for run in runs]))
 
 
 async def test_processes_that_write_one_file_at_once_do_not_fail_each_other(disk: World):
-    """Two processes, six sessions each, forty steps a session: no lock error reaches anybody."""
+    """Two processes, four sessions each, 27 steps a session: no lock error reaches anybody."""
     working = [Process(work_when_told, disk.url, name) for name in ("a", "b")]
     for one in working:
         one.ready()
     for one in working:
         one.go()
-    assert [one.end() for one in working] == [(0, ["done done done done done done"])] * 2
+    assert [one.end() for one in working] == [(0, ["done done done done"])] * 2
     async with disk.process() as runtime:
-        assert len(await runtime.sessions()) == 12
-        assert {len(await runtime.checkpoints(one.id)) for one in await runtime.sessions()} == {43}
+        assert len(await runtime.sessions()) == 8
+        assert {len(await runtime.checkpoints(one.id)) for one in await runtime.sessions()} == {27}
 
 
 async def open_when_told(folder: str) -> None:
     await waved()
-    for n in range(12):
-        while not (Path(folder) / f"go{n}").exists():
-            await asyncio.sleep(0.001)
+    for n in range(6):
+        await until((Path(folder) / f"go{n}").exists)
         agent, _ = playing([{"text": "done"}])
         async with causeline.open(f"sqlite:///{folder}/fresh{n}.db", agents=[agent]) as runtime:
             await (await runtime.start(agent, "go")).result()
@@ -114,11 +115,11 @@ async def test_processes_that_open_a_fresh_file_together_all_get_it(tmp_path):
         one.ready()
     for one in opening:
         one.go()
-    for n in range(12):
+    for n in range(6):
         (tmp_path / f"go{n}").touch()
         await asyncio.sleep(0.02)
-    assert [one.end()[1] for one in opening] == [[str(n) for n in range(12)]] * 4
-    for n in range(12):
+    assert [one.end()[1] for one in opening] == [[str(n) for n in range(6)]] * 4
+    for n in range(6):
         async with causeline.open(f"sqlite:///{tmp_path}/fresh{n}.db") as runtime:
             assert len(await runtime.sessions()) == 4
 
@@ -135,14 +136,16 @@ async def write_for_ever(url: str) -> None:
         await run.result()
 
 
+async def began(runtime) -> bool:
+    return any(one.head for one in await runtime.sessions())
+
+
 async def test_a_killed_writer_leaves_no_lock(disk: World):
     """The next process opens the file at once, reads beside a second reader, and goes on."""
     process = Process(write_for_ever, disk.url)
     process.ready()
     async with disk.process() as reader:
-        async with asyncio.timeout(20):
-            while not [one for one in await reader.sessions() if one.head]:
-                await asyncio.sleep(0.01)
+        await until(partial(began, reader))
         process._inner.send_signal(signal.SIGKILL)
         process.end()
         async with disk.process(busy()) as second:

@@ -13,11 +13,27 @@ from tests.agent.stage import Moving, calls
 from tests.scenarios.world import World, end, playing
 
 KEPT = {
-    "nul": "a\x00b", "controls": "\x01\x1b[31m\x7f\x85\u2028", "right to left": "\u202eabc\u202c שלום", "astral": "\U0001f9ff\U0010ffff", "bom": "\ufeffx",
-    "quotes": "\"'`\\ \\u0000 {{ user }} </script>", "newlines": "a\r\n\r\nb\r", "decomposed": "e\u0301 \u00e9", "long": "x" * 500_000,
-    "json": '{"a": 1, "a": 2}', "numbers": "NaN Infinity 1e999 -0 0.1"}
-VALUES = {"huge": 10**400, "beyond 64 bits": [2**63, -(2**64) - 1], "zero": -0.0, "fraction": 0.1, "keys": {"": 1, "\x00": 2, "é": 3, "e\u0301": 4}, "null": None,
-          "deep": [[[[[[1]]]]]]}
+    "nul": "a\x00b",
+    "controls": "\x01\x1b[31m\x7f\x85\u2028",
+    "right to left": "\u202eabc\u202c שלום",
+    "astral": "\U0001f9ff\U0010ffff",
+    "bom": "\ufeffx",
+    "quotes": "\"'`\\ \\u0000 {{ user }} </script>",
+    "newlines": "a\r\n\r\nb\r",
+    "decomposed": "e\u0301 \u00e9",
+    "long": "x" * 500_000,
+    "json": '{"a": 1, "a": 2}',
+    "numbers": "NaN Infinity 1e999 -0 0.1",
+}
+VALUES = {
+    "huge": 10**400,
+    "beyond 64 bits": [2**63, -(2**64) - 1],
+    "zero": -0.0,
+    "fraction": 0.1,
+    "keys": {"": 1, "\x00": 2, "é": 3, "e\u0301": 4},
+    "null": None,
+    "deep": [[[[[[1]]]]]],
+}
 
 
 def echoing():

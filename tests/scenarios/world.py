@@ -1,6 +1,8 @@
 """A store that several processes share, tools that leave a trace of every effect, and processes that can be killed."""
 
 import asyncio
+import importlib
+import inspect
 import os
 import subprocess
 import sys
@@ -89,8 +91,11 @@ async def states(runtime: Runtime, run_id: str) -> dict[str, str]:
 async def until(condition: Callable[[], Any]) -> None:
     """Wait for something that another task or process brings about; a test that waits in vain is ended."""
     async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.005)
+        while True:
+            met = condition()
+            if await met if inspect.isawaitable(met) else met:
+                return
+            await asyncio.sleep(0.002)
 
 
 class Process:
@@ -134,8 +139,6 @@ async def waved() -> None:
 
 
 async def _act() -> None:
-    import importlib
-
     module, _, function = sys.argv[1].partition(":")
     await getattr(importlib.import_module(module), function)(*sys.argv[2:])
 
