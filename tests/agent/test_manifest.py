@@ -348,7 +348,7 @@ def test_lines_of_any_toml_are_those_of_its_keys(parts):
 
     lines, expected, table, counts = [], {}, (), {}
     for kind, word in parts:
-        name = f"{word}{len(lines)}" if kind != "array" else word
+        name = f"{word}-{len(lines)}" if kind != "array" else word  # an array may come again, any other key must not
         if kind == "table":
             table = (name,)
             lines.append(f"[{name}]")
