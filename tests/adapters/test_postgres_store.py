@@ -12,7 +12,7 @@ from causeline.causal import VerifyError
 from causeline.errors import Conflict, Corrupt, Invalid, Misuse, Unavailable
 from causeline.runtime.records import Run
 from causeline.testing.store_laws.sample import OWNER, Writer, begin, new_run, queue, run_row, take
-from tests.adapters.postgres_server import postgres_url, private_server, schema_url  # noqa: F401 - fixtures
+from tests.adapters.postgres_server import private_server
 
 asyncpg = pytest.importorskip("asyncpg", reason="no asyncpg: install causeline[postgres]")
 
@@ -40,7 +40,7 @@ async def connected(url):
         await connection.close()
 
 
-async def test_stores_may_open_a_fresh_schema_at_once(schema_url):  # noqa: F811
+async def test_stores_may_open_a_fresh_schema_at_once(schema_url):
     stores = [open_store(schema_url) for _ in range(6)]
     await asyncio.gather(*[store.open() for store in stores])
     await begin(stores[0])
@@ -48,7 +48,7 @@ async def test_stores_may_open_a_fresh_schema_at_once(schema_url):  # noqa: F811
     await asyncio.gather(*[store.close() for store in stores])
 
 
-async def test_a_schema_of_a_later_format_is_left_alone(schema_url):  # noqa: F811
+async def test_a_schema_of_a_later_format_is_left_alone(schema_url):
     async with opened(schema_url) as store:
         await begin(store)
     async with connected(schema_url) as connection:
@@ -66,7 +66,7 @@ def test_a_schema_is_a_plain_word(schema):
         open_store(f"postgresql://localhost/db?schema={schema}")
 
 
-async def test_a_database_that_is_not_there_is_invalid_and_a_server_that_is_not_is_unavailable(postgres_url):  # noqa: F811
+async def test_a_database_that_is_not_there_is_invalid_and_a_server_that_is_not_is_unavailable(postgres_url):
     with pytest.raises(Invalid, match=r"the database nowhere.*createdb"):
         await open_store(postgres_url.replace("/postgres?", "/nowhere?")).open()
     with pytest.raises(Unavailable, match=r"the database db on 127\.0\.0\.1 does not answer.*server runs") as refusal:
@@ -75,7 +75,7 @@ async def test_a_database_that_is_not_there_is_invalid_and_a_server_that_is_not_
     assert "secret" not in str(refusal.value)
 
 
-async def test_a_store_that_is_not_open_says_so(schema_url):  # noqa: F811
+async def test_a_store_that_is_not_open_says_so(schema_url):
     store = open_store(schema_url)
     with pytest.raises(Misuse, match="await open"):
         await store.renew("h")
@@ -87,14 +87,14 @@ async def test_a_store_that_is_not_open_says_so(schema_url):  # noqa: F811
         await store.rows(Run, owner=OWNER)
 
 
-async def test_an_id_with_nul_is_invalid(schema_url):  # noqa: F811
+async def test_an_id_with_nul_is_invalid(schema_url):
     async with opened(schema_url) as store:
         with pytest.raises(Invalid, match="cannot hold a value"):
             await store.start(new_run("a\x00b"), "reject")
         assert await store.rows(Run, owner=OWNER) == []
 
 
-async def test_a_changed_payload_is_found_by_its_id(schema_url):  # noqa: F811
+async def test_a_changed_payload_is_found_by_its_id(schema_url):
     async with opened(schema_url) as store:
         head = await (await begin(store)).go(3)
         async with connected(schema_url) as connection:
@@ -109,7 +109,7 @@ async def test_a_changed_payload_is_found_by_its_id(schema_url):  # noqa: F811
 
 
 class TestConnections:
-    async def test_connections_are_bounded_and_all_calls_are_served(self, schema_url):  # noqa: F811
+    async def test_connections_are_bounded_and_all_calls_are_served(self, schema_url):
         async with opened(schema_url, connections=3) as store, connected(schema_url) as connection:
             writers = [await begin(store, f"r{n}", session=f"s{n}") for n in range(40)]
             await asyncio.gather(*[writer.go(2) for writer in writers])
@@ -117,7 +117,7 @@ class TestConnections:
             assert await connection.fetchval(count) <= 4
             assert len(await store.renew("h1")) == 40
 
-    async def test_a_call_that_cannot_get_a_connection_in_time_is_unavailable(self, schema_url):  # noqa: F811
+    async def test_a_call_that_cannot_get_a_connection_in_time_is_unavailable(self, schema_url):
         async with opened(schema_url, connections=1, patience=0.3) as store, connected(schema_url) as connection:
             writer = await begin(store)
             async with connection.transaction():
@@ -128,7 +128,7 @@ class TestConnections:
             assert (await run_row(store)).head is None
             await Writer(store, await run_row(store)).go()
 
-    async def test_who_stops_waiting_disturbs_nobody(self, schema_url):  # noqa: F811
+    async def test_who_stops_waiting_disturbs_nobody(self, schema_url):
         async with opened(schema_url, connections=3) as store, connected(schema_url) as connection:
             writers = [await begin(store, f"r{n}", session=f"s{n}") for n in range(6)]
             async with connection.transaction():
@@ -145,7 +145,7 @@ class TestConnections:
                 assert (await run_row(store, writer.run.id)).head == writer.head
             assert len(await store.renew("h1")) == 6
 
-    async def test_a_connection_that_is_cut_fails_its_call_and_no_other(self, schema_url):  # noqa: F811
+    async def test_a_connection_that_is_cut_fails_its_call_and_no_other(self, schema_url):
         async with opened(schema_url, connections=2) as store, connected(schema_url) as connection:
             writer = await begin(store)
             async with connection.transaction():
@@ -210,7 +210,7 @@ async def _again(failures, call, *arguments):
     raise AssertionError("the server did not come back")
 
 
-async def test_other_processes_are_told_once_for_many_commits(schema_url):  # noqa: F811
+async def test_other_processes_are_told_once_for_many_commits(schema_url):
     schema = schema_url.rpartition("schema=")[2]
     async with opened(schema_url) as store, connected(schema_url) as connection:
         heard = []
@@ -221,7 +221,7 @@ async def test_other_processes_are_told_once_for_many_commits(schema_url):  # no
         assert 1 <= len(heard) < 60
 
 
-async def test_starts_and_claims_that_clash_are_tried_again(schema_url):  # noqa: F811
+async def test_starts_and_claims_that_clash_are_tried_again(schema_url):
     """Cancelling starts and commits lock a session and its run in one order, and what clashes all the same begins anew."""
     async with opened(schema_url) as store:
         writer = await begin(store)

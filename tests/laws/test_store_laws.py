@@ -2,7 +2,6 @@ import pytest
 
 from causeline.adapters.stores import open_store
 from causeline.testing.store_laws import Backend, StoreLaws
-from tests.adapters.postgres_server import postgres_url, schema_url  # noqa: F401 - fixtures
 
 
 class TestMemory(StoreLaws):
@@ -21,5 +20,5 @@ class TestSqlite(StoreLaws):
 
 class TestPostgres(StoreLaws):
     @pytest.fixture
-    def backend(self, schema_url) -> Backend:  # noqa: F811 - the fixture
+    def backend(self, schema_url) -> Backend:
         return Backend(connect=lambda: open_store(schema_url), process=("causeline.adapters.stores:open_store", schema_url))

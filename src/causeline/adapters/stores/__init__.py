@@ -1,6 +1,7 @@
 """Where sessions are kept: in memory, in a SQLite file, in PostgreSQL."""
 
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 
 from causeline.errors import Invalid, Missing
 from causeline.runtime.store import Store
@@ -11,7 +12,8 @@ KINDS = "memory://, sqlite:///relative.db, sqlite:////absolute.db, postgresql://
 def open_store(url: str) -> Store:
     """A store for a URL; it is not opened yet. Raises Invalid for a URL that names none.
 
-    `memory://` lives in this process alone; `sqlite:///relative.db` and `sqlite:////absolute.db` are files.
+    `memory://` lives in this process alone; `sqlite:///relative.db` and `sqlite:////absolute.db` are files;
+    `postgresql://user@host/database?schema=name` is a schema of a database (`causeline` without the parameter).
     Raises Missing where a library that the store needs is not installed.
     """
     scheme, divider, rest = url.partition("://")
@@ -38,12 +40,10 @@ def _sqlite(url: str, rest: str) -> Store:
 
 
 def _postgres(url: str, _rest: str) -> Store:
-    try:
-        from causeline.adapters.stores.postgres import PostgresStore
-    except ModuleNotFoundError as error:
-        if error.name != "asyncpg":
-            raise
-        raise Missing("a PostgreSQL store needs asyncpg; install it with: pip install 'causeline[postgres]'") from error
+    if find_spec("asyncpg") is None:
+        raise Missing("a PostgreSQL store needs asyncpg; install it with: pip install 'causeline[postgres]'")
+    from causeline.adapters.stores.postgres import PostgresStore
+
     return PostgresStore(url)
 
 

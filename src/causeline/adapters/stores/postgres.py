@@ -12,8 +12,6 @@ from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-import asyncpg  # pyright: ignore[reportMissingTypeStubs]
-
 from causeline.adapters.stores import encoding, operations, readings, refusals, rules
 from causeline.adapters.stores.ear import Ear
 from causeline.adapters.stores.groups import Groups
@@ -28,7 +26,6 @@ from causeline.runtime.store import Row
 
 T = TypeVar("T")
 Connection = Any
-_driver: Any = asyncpg
 Begin = Callable[[], Operation[T]]
 SCHEMA = "causeline"
 CONNECTIONS = 10
@@ -37,14 +34,13 @@ TRIES = 5
 _CLASHED = frozenset({"23", "40"})
 _BROKEN = frozenset({"08", "57"})
 """Classes of SQLSTATE: another transaction came in between; the connection or the server goes away."""
-_CLASHES = (Again, asyncpg.UniqueViolationError, asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 
 
-class _Kept(asyncpg.Connection):
-    """A connection of the pool. Nothing here changes its state, so a reset would be a round trip for nothing."""
+def _driver() -> Any:
+    """asyncpg, imported when a store is opened."""
+    import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
-    def get_reset_query(self) -> str:
-        return ""
+    return asyncpg
 
 
 class PostgresStore:
@@ -83,7 +79,7 @@ class PostgresStore:
         async with self._explained(opening=True):
             await self._migrate()
             limits = {"min_size": 0, "max_size": self._connections, "max_inactive_connection_lifetime": 0}
-            pool = await _driver.create_pool(self._url, connection_class=_Kept, **limits, **self._settings())
+            pool = await _driver().create_pool(self._url, reset=_as_it_is, **limits, **self._settings())
             ear = Ear(self._connect, self._schema, self._signal)
             try:
                 await ear.open()
@@ -113,14 +109,14 @@ class PostgresStore:
         }  # fmt: skip
 
     async def _connect(self) -> Connection:
-        connection = await _driver.connect(self._url, **self._settings())
+        connection = await _driver().connect(self._url, **self._settings())
         # What is told to other processes need not survive anything.
         await connection.execute("SET synchronous_commit = off")
         return connection
 
     async def _migrate(self) -> None:
         texts, steps = queries("postgres"), migrations("postgres")
-        connection: Connection = await _driver.connect(self._url, **self._settings())
+        connection: Connection = await _driver().connect(self._url, **self._settings())
         try:
             async with connection.transaction():
                 await connection.execute(texts["migration_lock"])
@@ -197,7 +193,11 @@ class PostgresStore:
                 try:
                     async with self._connection() as connection, connection.transaction():
                         value = await _converse(connection, begin())
-                except _CLASHES:
+                except Again:
+                    continue
+                except _driver().PostgresError as error:
+                    if error.sqlstate[:2] not in _CLASHED:
+                        raise
                     continue
                 self._changed()
                 return value
@@ -250,7 +250,11 @@ class PostgresStore:
     async def _explained(self, *, opening: bool = False) -> AsyncGenerator[None]:
         try:
             yield
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
+        except (CauselineError, asyncio.CancelledError, Again):
+            raise
+        except Exception as error:
+            if not isinstance(error, OSError | _driver().PostgresError | _driver().InterfaceError | _driver().InternalClientError):
+                raise
             raise explain(self._place, error, opening=opening) from error
 
     def _changed(self) -> None:
@@ -262,12 +266,15 @@ async def _write_one(connection: Connection, given: Writing) -> str | None:
     """As one of a group: None, or the SQLSTATE and the message of why it was not written."""
     try:
         await connection.fetchval(resolve("write", "postgres"), *_arguments(given))
-    except asyncpg.PostgresError as error:
-        told: Any = error
-        if told.sqlstate[:2] in _BROKEN:
+    except _driver().PostgresError as error:
+        if error.sqlstate[:2] in _BROKEN:
             raise
-        return f"{told.sqlstate} {told.message or ''}"
+        return f"{error.sqlstate} {error.message or ''}"
     return None
+
+
+async def _as_it_is(_connection: Connection) -> None:
+    """Instead of asyncpg's reset: nothing here changes a connection's state, and a reset would be a round trip."""
 
 
 async def _converse(connection: Connection, operation: Operation[T]) -> T:

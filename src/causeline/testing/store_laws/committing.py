@@ -94,11 +94,11 @@ class CommitLaws:
         await begin(store, "other", session="s2")
         before = await everything(store)
         good = full(writer)
-        for bad in (replace(good, run="r9"), replace(good, owner="bob"), replace(good, session="s2")):
-            if bad.checkpoint is not None:
-                bad = replace(bad, checkpoint=replace(bad.checkpoint, run=bad.run, session=bad.session))  # noqa: PLW2901
+        assert good.checkpoint is not None
+        for run, owner, session in (("r9", OWNER, "s1"), ("r1", "bob", "s1"), ("r1", OWNER, "s2")):
+            checkpoint = replace(good.checkpoint, run=run, session=session)
             with pytest.raises(Missing):
-                await store.commit(bad)
+                await store.commit(replace(good, run=run, owner=owner, session=session, checkpoint=checkpoint))
         assert await everything(store) == before
 
     async def test_a_commit_that_contradicts_itself_is_misuse(self, store: Store) -> None:

@@ -58,7 +58,7 @@ async def children(backend: Backend, *deeds: str) -> AsyncGenerator[list[Child]]
                 child.process.kill()
             await child.process.wait()
             # The pipes close with the transport, which otherwise waits for the collector.
-            child.process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
+            getattr(child.process, "_transport").close()  # noqa: B009 - asyncio has no public name for it
 
 
 class ChangedLaws:
