@@ -9,6 +9,7 @@ import pytest
 import causeline
 from causeline import tool
 from causeline.causal import verify_export
+from causeline.testing.faults import FaultyStore, Kill
 from tests.agent.stage import Turns, calls
 from tests.scenarios.world import Effects, Process, World, end, playing, states, until
 
@@ -59,6 +60,39 @@ async def test_a_dead_run_does_not_keep_its_session_busy_for_ever(disk: World, o
             ran = await s.run("still there?")
         assert ran.status == "succeeded"
         assert (await s.runtime.run("r")).status in ("succeeded", "cancelled")
+
+
+async def test_a_dead_run_whose_agent_nobody_knows_can_be_cancelled(disk: World):
+    """Stopping needs no code of the run: its end is recorded and told, and the session takes the next message."""
+    assert Process(die_in_the_tool, disk.url, disk.effects.path).end()[0] == -signal.SIGKILL
+    async with disk.process() as stranger:
+        await stranger.cancel("r")
+        result = await stranger.result("r")
+        last = [event async for event in stranger.events("r")][-1]
+    assert (result.status, result.stop_reason, last["type"], last["status"]) == ("cancelled", "cancelled", "run_finished", "cancelled")
+    async with disk.stage(HANGS, stuck(disk.effects)) as s:
+        assert (await s.run("still there?")).answer == "fine"
+        assert [one.role for one in s.model.last.messages] == ["user", "assistant", "tool", "user"]
+        assert "unknown" in s.model.last.messages[2].text
+    assert disk.effects.lines == ["slow 1"]
+
+
+async def die_at_once(url: str, effects: str) -> None:
+    """The start is durable, and nothing of the run is."""
+    world = World(url, Effects(effects).path.parent)
+    agent, _ = playing(HANGS, stuck(Effects(effects)))
+    async with world.process(agent, store=FaultyStore(world.store(), Kill(1, "after"))) as runtime:
+        await runtime.start(agent, "go", session="s", run_id="r")
+
+
+async def test_what_was_said_to_a_run_that_died_at_once_is_heard_by_the_next_one(disk: World):
+    """An accepted message is in the history, also where its run was given up by somebody who could not go on with it."""
+    assert Process(die_at_once, disk.url, disk.effects.path).end()[0] == -signal.SIGKILL
+    async with disk.process() as stranger:
+        await stranger.cancel("r")
+    async with disk.stage([{"text": "fine"}]) as s:
+        assert (await s.run("still there?")).answer == "fine"
+        assert [one.text for one in s.model.last.messages] == ["go", "still there?"]
 
 
 async def test_after_a_cancel_in_a_tool_the_next_message_just_works(world: World):
