@@ -15,7 +15,7 @@ from causeline.runtime.feed import Feed
 from causeline.runtime.lease import BEAT_SECONDS, LEASE_SECONDS, LeaseWatch, evidently_gone, looked_up, new_holder, retire
 from causeline.runtime.program import Program
 from causeline.runtime.records import ACTIVE, Run
-from causeline.runtime.runner import Loaded, Runner, end_as_failed, hand_back
+from causeline.runtime.runner import Loaded, Runner, end_as_cancelled, end_as_failed, hand_back
 from causeline.runtime.store import Store
 
 CANCEL_SECONDS = 0.05
@@ -164,10 +164,19 @@ class Dispatch:
             await self.rescue(owner, run.session)
             self.stop(run_id)
             await self.wait(run_id)
+            await self._bury(owner, run_id)
         for below in await self.store.rows(Run, owner=owner, status=("queued", "running")):
             if below.parent_run == run_id and below.parent_call is not None:
                 await self.cancel(owner, below.id)
         return run
+
+    async def _bury(self, owner: str, run_id: str) -> None:
+        """End a cancelled run whose process is gone and whose agent nobody here knows, so that its session is free again."""
+        for run in await self.store.rows(Run, owner=owner, id=run_id, status=("running",)):
+            if run.holder != self.holder and evidently_gone(run.holder):
+                claimed = await self.store.claim(owner, run.id, self.holder, epoch=run.epoch, beat=run.beat, at=iso(self.clock.now()))
+                if claimed is not None:
+                    await end_as_cancelled(self.store, self.feed, self.clock, claimed)
 
     async def wait(self, run_id: str) -> None:
         """Wait until this process does not drive the run, nor has it queued, any more. Raises what kept the

@@ -38,13 +38,13 @@ async def questions_left(store: Store, run: Run, tip: str | None) -> dict[str, I
 
 
 async def unheard(store: Store, run: Run, tip: Checkpoint | None) -> Sequence[Message]:
-    """What callers said in runs that were cancelled while they waited behind the run of `tip`; the next one that has something to
-    say says it too. Forks do not."""
+    """What callers said in runs behind the run of `tip` that were cancelled before their first step; the next one that has something
+    to say says it too. Forks do not."""
     if run.at is not None or not any(message.get("role") == "user" for message in run.input):
         return ()
     last = 0
     if tip is not None:
         last = next((one.queue for one in await store.rows(Run, owner=run.owner, id=tip.run)), 0)
     waited = [one for one in await store.rows(Run, owner=run.owner, session=run.session, status=("cancelled",))
-              if one.started_at is None and one.at is None and last < one.queue < run.queue]
+              if one.head is None and one.at is None and last < one.queue < run.queue]
     return [Message.from_json(message) for one in sorted(waited, key=lambda one: one.queue) for message in one.input]

@@ -234,12 +234,24 @@ def _answers(pauses: Mapping[str, Sequence[str]], run: Run, asked: Sequence[Inte
 
 async def end_as_failed(store: Store, feed: Feed, clock: Clock, run: Run, error: Exception) -> None:
     """End a run that could not be loaded, or not be recorded as it went."""
+    info = {"code": error.code if isinstance(error, CauselineError) else "internal", "message": str(error) or type(error).__name__}
+    patch = RunPatch(status="failed", error=info, finished_at=iso(clock.now()))
+    await _end_as_it_is(store, feed, clock, run, patch, {"type": "run_error", "status": "failed", "stop_reason": None, **info})
+
+
+async def end_as_cancelled(store: Store, feed: Feed, clock: Clock, run: Run) -> None:
+    """End a run where it stands, without its program."""
+    told: Mapping[str, Any] = {"status": "cancelled", "stop_reason": "cancelled", "answer": None, "pending_tool_call_ids": [], "interrupts": [],
+                               "usage": run.usage or {}}
+    patch = RunPatch(status="cancelled", stop_reason="cancelled", finished_at=iso(clock.now()))
+    await _end_as_it_is(store, feed, clock, run, patch, {"type": "run_finished", **told})
+
+
+async def _end_as_it_is(store: Store, feed: Feed, clock: Clock, run: Run, patch: RunPatch, event: Mapping[str, Any]) -> None:
     recorder = Recorder(store, run, scope_of(run, ()), AgentState(), head=run.head, session_head=run.base, document="", clock=clock,
                         publish=feed.publish)
     recorder.adopt_events(await events_of(store, run))
-    info = {"code": error.code if isinstance(error, CauselineError) else "internal", "message": str(error) or type(error).__name__}
-    patch = RunPatch(status="failed", error=info, finished_at=iso(clock.now()))
-    await recorder.finish_run(patch, {"type": "run_error", "status": "failed", "stop_reason": None, **info})
+    await recorder.finish_run(patch, event)
     await recorder.close()
 
 
