@@ -118,6 +118,8 @@ class Frame(Level):
         """False for a branch that only waits for answers it has not got."""
         if branch.waits:
             return self._key(branch) in self.control.answers
+        if branch.folded:
+            return True  # even if nothing is left to run, so that a step makes it count
         if isinstance(branch.inner, Child):
             return self._embedded_frame(branch.inner, branch, self.program.sites[branch.at]).has_work()
         if isinstance(branch.inner, Fan):

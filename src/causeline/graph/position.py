@@ -71,7 +71,8 @@ class Branch:
     """One line of control. `lineage` has a bit for each entrypoint that went into it; two branches never share one.
 
     `inner` is unfinished work at the placement; `arrived` what a gather that fired has to fold, one entry per slot;
-    `waits` is True while a node here waits for an answer to `question`.
+    `waits` is True while a node here waits for an answer to `question`; `folded`, never stored, while journalled rows were taken in here
+    that no step has made count yet.
     """
 
     at: int
@@ -80,6 +81,7 @@ class Branch:
     arrived: list[Any] | None = None
     waits: bool = False
     question: Any = None
+    folded: bool = False
 
 
 @dataclass(slots=True)

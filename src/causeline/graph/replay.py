@@ -43,6 +43,7 @@ def fold(programs: Mapping[str, Program], child: Child, rows: Iterable[Progress]
         if branch is None:
             _phase(child, name, row)
         elif rest:
+            branch.folded = True
             _inside(programs, program, child, branch, replace(row, path=tuple(rest)))
         else:
             returned(child.plan, child.position, branch, row.port, row.writes.get(ARRIVAL))

@@ -4,7 +4,7 @@ Law: one task a run, none left behind; a claim is a compare-and-set in the store
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -127,7 +127,7 @@ class Dispatch:
     async def rescue(self, owner: str, session: str) -> None:
         """Take over the session's run if nobody drives it, so that it goes on before a new one starts: its process is evidently
         gone, or has handed it back."""
-        for run in await self.store.rows(Run, owner=owner, session=session, status=("queued", "running")):
+        for run in next_ones(await self.store.rows(Run, owner=owner, session=session, status=("queued", "running"))):
             if run.id in self._driven or run.id in self._waiting or run.id in self._healing:
                 continue
             if run.status == "running" and run.holder != self.holder and not evidently_gone(run.holder):
@@ -138,7 +138,7 @@ class Dispatch:
 
     async def take(self, most: int) -> None:
         """Claim what waits for somebody: queued runs whose turn it is, and runs whose holder is gone; at most `most` at once."""
-        for run in await self.store.rows(Run, owner=None, status=("queued", "running")):
+        for run in next_ones(await self.store.rows(Run, owner=None, status=("queued", "running"))):
             if len(self._driven) >= most:
                 return
             if run.id in self._driven or run.id in self._waiting or run.id in self._healing:
@@ -159,6 +159,7 @@ class Dispatch:
     async def cancel(self, owner: str, run_id: str) -> Run:
         """Ask a run of any process to stop, and wait for its end where that is this one. What it has started below itself is
         stopped with it. Raises Missing."""
+        await self._wake(owner, run_id)
         run = await self.store.cancel(owner, run_id, iso(self.clock.now()))
         if run.status == "running":
             await self.rescue(owner, run.session)
@@ -174,9 +175,24 @@ class Dispatch:
         """End a cancelled run whose process is gone and whose agent nobody here knows, so that its session is free again."""
         for run in await self.store.rows(Run, owner=owner, id=run_id, status=("running",)):
             if run.holder != self.holder and evidently_gone(run.holder):
-                claimed = await self.store.claim(owner, run.id, self.holder, epoch=run.epoch, beat=run.beat, at=iso(self.clock.now()))
-                if claimed is not None:
-                    await end_as_cancelled(self.store, self.feed, self.clock, claimed)
+                await self._end(run)
+
+    async def _wake(self, owner: str, run_id: str) -> None:
+        """Take up a run that was handed back in its middle, so that it ends in good order, with an event that says so."""
+        for run in await self.store.rows(Run, owner=owner, id=run_id, status=("queued",)):
+            if run.started_at is None or run.id in self._waiting:
+                continue
+            try:
+                self._program_of(run)
+            except Missing:
+                await self._end(run)
+            else:
+                await self.claim(run)
+
+    async def _end(self, run: Run) -> None:
+        claimed = await self.store.claim(run.owner, run.id, self.holder, epoch=run.epoch, beat=run.beat, at=iso(self.clock.now()))
+        if claimed is not None:
+            await end_as_cancelled(self.store, self.feed, self.clock, claimed)
 
     async def wait(self, run_id: str) -> None:
         """Wait until this process does not drive the run, nor has it queued, any more. Raises what kept the
@@ -276,8 +292,9 @@ class Dispatch:
         try:
             while True:
                 try:
-                    rows = await self.store.rows(Run, owner=run.owner, id=run.id)
-                    if not rows or rows[0].status != "queued" or await self.claim(rows[0], program):
+                    active = await self.store.rows(Run, owner=run.owner, session=run.session, status=("queued", "running"))
+                    own = next((one for one in active if one.id == run.id and one.status == "queued"), None)
+                    if own is None or (own in next_ones(active) and await self.claim(own, program)):
                         return
                     await self.rescue(run.owner, run.session)
                     token = await self.store.changed(token, WAIT_SECONDS)
@@ -309,3 +326,11 @@ class Dispatch:
                         if run.cancel_requested and run.holder == self.holder:
                             self.stop(run.id)
             await self.clock.sleep(CANCEL_SECONDS)
+
+
+def next_ones(active: Sequence[Run]) -> Sequence[Run]:
+    """Of the queued and running runs of some sessions, those that run, or are next: one for each session."""
+    found: dict[tuple[str, str], Run] = {}
+    for run in sorted(active, key=lambda one: (one.status != "running", one.queue)):
+        found.setdefault((run.owner, run.session), run)
+    return list(found.values())

@@ -5,11 +5,12 @@ the last one of a step, which the step's own commit carries. Nothing here costs 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from causeline.causal import AgentState, CausalNode, apply, checkpoint_id
+from causeline.errors import CauselineError
 from causeline.graph import Emitted, Step
 from causeline.graph import Progress as Finished
 from causeline.policy import Clock
@@ -30,11 +31,7 @@ Publish = Callable[[str, int, Sequence[Mapping[str, Any]]], None]
 
 
 class Recorder:
-    """The journal and the ledger of one run in this process.
-
-    Commits of a run are durable in the order of its steps. A step that nothing outside depends on is flushed while the next
-    one runs, never more than one at a time; after a crash such a step runs again and comes to the same ids.
-    """
+    """The journal and the ledger of one run in this process."""
 
     def __init__(self, store: Store, run: Run, scope: RunScope, state: AgentState, *, head: str | None, session_head: str | None,
                  document: str, clock: Clock, publish: Publish) -> None:
@@ -63,8 +60,7 @@ class Recorder:
         self._announced: set[tuple[str, str]] = set()
         self._writing = asyncio.Lock()
         self._flush: asyncio.Handle | None = None
-        self._sending: asyncio.Task[None] | None = None
-        self._gathering: asyncio.Task[None] | None = None
+        self._flushing: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
         self._started = clock.monotonic()
 
@@ -104,25 +100,13 @@ class Recorder:
     async def move(self, calls: Sequence[Call]) -> None:
         for call in calls:
             self._calls[call.call_id] = self._rows[call.call_id] = call
-        await self._write()
+        await _whole(self._write())
 
     async def finish(self, call: Call) -> None:
         self._calls[call.call_id] = self._rows[call.call_id] = call
         if all(one.state in FINISHED or one.client for one in self._calls.values()):
             return
-        if self._gathering is None:
-            self._gathering = asyncio.create_task(self._gather())
-        await _whole(self._gathering)
-        if self._failure is not None:
-            raise self._failure
-
-    async def _gather(self) -> None:
-        """Results that arrive while a commit is under way go with the next one together."""
-        if self._sending is not None:
-            await asyncio.wait((self._sending,))
-        self._gathering = None
-        if self._rows and self._failure is None:
-            await asyncio.wait((self._send(),))
+        await _whole(self._write(only_if_rows=True))
 
     # the journal
 
@@ -140,9 +124,15 @@ class Recorder:
         await self._write(progress=(row,))
 
     async def step(self, step: Step) -> None:
-        """Commit one top-level visit. From the first row on nothing is awaited until the commit is put together, so that no
-        flush of events takes rows away from it."""
-        await self._sent()
+        """Commit one top-level visit. Its rows and events are made while nothing else can be written, so that no flush of
+        events takes a part of it away."""
+        async with self._writing:
+            self._may_write()
+            await self._take(step)
+        if self.after_step is not None:
+            self.after_step()
+
+    async def _take(self, step: Step) -> None:
         nodes = apply(self._state, step.writes.get(LOG) or (), iso(self.clock.now()))
         self._keep_calls(step.writes.get(CALLS) or ())
         self._keep_pauses(step)
@@ -157,24 +147,7 @@ class Recorder:
         for one in interrupts:
             self.emit({"type": "interrupt_opened", "interrupt_id": one.id, "kind": one.kind, "tool_call_id": one.tool_call_id,
                        "name": one.name, "arguments": one.arguments, "question": one.question})
-        if self._depended_on(step):
-            await self._write(checkpoint=checkpoint, nodes=nodes, interrupts=list(self.opened.values()))
-        else:
-            self._send(checkpoint=checkpoint, nodes=nodes)
-        if self.after_step is not None:
-            self.after_step()
-
-    def _depended_on(self, step: Step) -> bool:
-        """Whether something outside may follow from this step before the next one is written: a call that begins, a question
-        that is asked, the end of the run. Otherwise the next step runs while this one is flushed."""
-        return bool(step.next is None or self.opened or self.after_step or any(call.state == "started" for call in self._rows.values()))
-
-    async def _sent(self) -> None:
-        """The commit before is durable: at most one is under way. Raises what kept it from being written."""
-        if self._sending is not None and not self._sending.done():
-            await asyncio.wait((self._sending,))
-        if self._failure is not None:
-            raise self._failure
+        await self._commit(checkpoint=checkpoint, nodes=nodes, interrupts=list(self.opened.values()))
 
     def _keep_pauses(self, step: Step) -> None:
         """Which questions stand open after a step, by the key of the pause: those of other branches stay."""
@@ -251,7 +224,13 @@ class Recorder:
     def _flush_now(self) -> None:
         self._flush = None
         if self._events and self._failure is None:
-            self._send()
+            self._flushing = asyncio.create_task(self._write_events())
+
+    async def _write_events(self) -> None:
+        try:
+            await self._write(only_if_events=True)
+        except CauselineError:
+            return  # kept in _failure, and raised at the next write, where somebody awaits it
 
     # writing
 
@@ -269,19 +248,24 @@ class Recorder:
         if self._flush is not None:
             self._flush.cancel()
             self._flush = None
-        if self._sending is not None:
-            await asyncio.wait((self._sending,))
+        if self._flushing is not None:
+            await asyncio.gather(self._flushing, return_exceptions=True)
 
-    async def _write(self, *, checkpoint: Checkpoint | None = None, nodes: Sequence[CausalNode] = (), interrupts: Sequence[Interrupt] = (),
-                     progress: Sequence[records.Progress] = (), patch: RunPatch | None = None) -> None:
-        """Write, and return when it is durable."""
-        await _whole(self._send(checkpoint=checkpoint, nodes=nodes, interrupts=interrupts, progress=progress, patch=patch))
+    async def _write(self, *, progress: Sequence[records.Progress] = (), patch: RunPatch | None = None, only_if_rows: bool = False,
+                     only_if_events: bool = False) -> None:
+        async with self._writing:
+            self._may_write()
+            if (only_if_rows and not self._rows) or (only_if_events and not self._events):
+                return
+            await self._commit(progress=progress, patch=patch)
+
+    def _may_write(self) -> None:
         if self._failure is not None:
             raise self._failure
 
-    def _send(self, *, checkpoint: Checkpoint | None = None, nodes: Sequence[CausalNode] = (), interrupts: Sequence[Interrupt] = (),
-              progress: Sequence[records.Progress] = (), patch: RunPatch | None = None) -> asyncio.Task[None]:
-        """Put a commit together and send it off behind the one before it. Its failure is kept in `_failure`."""
+    async def _commit(self, *, checkpoint: Checkpoint | None = None, nodes: Sequence[CausalNode] = (), interrupts: Sequence[Interrupt] = (),
+                      progress: Sequence[records.Progress] = (), patch: RunPatch | None = None) -> None:
+        """Write what has come together. Only with `_writing` held."""
         self._join()
         rows, self._rows = list(self._rows.values()), {}
         events, self._events = self._events, []
@@ -290,30 +274,26 @@ class Recorder:
         commit = Commit(run=self.run.id, session=self.run.session, owner=self.run.owner, epoch=self.run.epoch, at=iso(self.clock.now()),
                         expect_head=self.session_head, checkpoint=checkpoint, nodes=nodes, calls=rows, interrupts=interrupts,
                         progress=progress, first_event=first, events=events, patch=patch)
+        try:
+            await self.store.commit(commit)
+        except Exception as error:
+            self._failure = error  # nothing is written after a write that failed: what is durable stays a whole
+            raise
         if checkpoint is not None:
             self.head = self.session_head = checkpoint.id
             self.steps = checkpoint.step + 1
-        self._sending = asyncio.create_task(self._commit(commit))
-        return self._sending
-
-    async def _commit(self, commit: Commit) -> None:
-        async with self._writing:
-            if self._failure is not None:
-                return
-            try:
-                await self.store.commit(commit)
-            except Exception as error:  # noqa: BLE001 - kept: nothing is written after it, and the next step or the end of the run raises it
-                self._failure = error
-                return
-        if commit.events:
-            self.publish(commit.run, commit.first_event, commit.events)
+        if events:
+            self.publish(self.run.id, first, events)
 
 
-async def _whole(task: asyncio.Task[None]) -> None:
+async def _whole(write: Coroutine[Any, Any, None]) -> None:
     """Await a write to its end, also where whoever awaits it is cancelled: half a write would leave this process
     in doubt about what is durable."""
+    task = asyncio.create_task(write)
     try:
         await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait((task,))
+        if not task.cancelled():
+            task.exception()  # kept, and raised at the next write
         raise

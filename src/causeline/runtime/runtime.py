@@ -90,14 +90,22 @@ class Runtime:
         return await self._admit(run, program, on_busy)
 
     async def answer(self, run_id: str, decisions: Mapping[str, Mapping[str, Any]], *, agent: Program | str | None = None,
-                     on_busy: OnBusy = "reject") -> RunHandle:
-        """Answer interrupts of a run's chain, some or all; a new run enters the paused step.
+                     new_run_id: str | None = None, on_busy: OnBusy = "reject") -> RunHandle:
+        """Answer interrupts of a run's chain, some or all; a new run enters the paused step. With the `new_run_id` of a run that gave
+        these same answers this is that run again.
 
         Raises Missing for an unknown interrupt, Conflict (`interrupt_closed`) for one answered or superseded, Invalid for a
         decision that does not fit (the interrupt stays open).
         """
         if not decisions:
             raise Invalid("no decisions given; name at least one open interrupt")
+        known = await self.store.rows(Run, owner=self.owner, id=checked_name("run id", new_run_id)) if new_run_id is not None else ()
+        if known:
+            if known[0].answers != {name: dict(one) for name, one in decisions.items()}:
+                raise Conflict(f"run {new_run_id} is another one; give the answering run an id of its own, or none", code="run_conflict",
+                               run=new_run_id)
+            await self._dispatch.rescue(self.owner, known[0].session)
+            return RunHandle(self, known[0].id, known[0].session)
         asked = [await self._interrupt(name) for name in decisions]
         before = await self._row(asked[0].run)
         apart = any(one.checkpoint != asked[0].checkpoint for one in asked)
@@ -108,7 +116,7 @@ class Runtime:
         await self._dispatch.rescue(self.owner, before.session)
         await self._dispatch.ended(self.owner, before.id)
         now = self.clock.now()
-        run = Run(id=new_name("run_", now), session=before.session, owner=self.owner, status="running", agent=program.name,
+        run = Run(id=new_run_id or new_name("run_", now), session=before.session, owner=self.owner, status="running", agent=program.name,
                   created_at=iso(now), started_at=iso(now), manifest=program.manifest() or before.manifest, at=asked[0].checkpoint,
                   parent_run=before.id, answers={name: dict(one) for name, one in decisions.items()}, tools=before.tools,
                   holder=self._dispatch.holder)

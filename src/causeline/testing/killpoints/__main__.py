@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from causeline.testing.killpoints.scenarios import SCENARIOS
+from causeline.testing.killpoints.catalog import SCENARIOS
 from causeline.testing.killpoints.sweep import Url, sweep
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 from causeline.assemble import Agent
 from causeline.models.scripted import ScriptedModel
+from causeline.runtime.handle import RunResult
+from causeline.runtime.program import Program
 from causeline.runtime.runtime import Runtime
 from causeline.tools.tool import Tool, ToolContext
 from causeline.tools.function import tool
@@ -22,15 +24,19 @@ SESSION = "sweep"
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A client's work on one session. `act` gets the runtime and the agents, one for each of `scripts`, the model's replies."""
+    """A client's work on one session. `act` gets the runtime and the agents, one for each of `scripts`, the model's replies; `programs`
+    makes other ones in their place."""
 
     name: str
     scripts: Sequence[Sequence[Mapping[str, Any]]]
-    act: Callable[[Runtime, Sequence[Agent]], Awaitable[None]]
+    act: Callable[[Runtime, Sequence[Any]], Awaitable[None]]
     options: Mapping[str, Any] | None = None
+    programs: Callable[[Path], Sequence[Program]] | None = None
 
-    def agents(self, effects: Path) -> Sequence[Agent]:
-        """The agents, whose tools write to the file `effects`."""
+    def agents(self, effects: Path) -> Sequence[Program]:
+        """The agents, whose tools write to the file `effects`; or the scenario's own programs."""
+        if self.programs is not None:
+            return self.programs(effects)
         return [Agent(ScriptedModel(script), name=f"agent-{index}", tools=tools(effects), **(self.options or {}))
                 for index, script in enumerate(self.scripts)]
 
@@ -75,7 +81,13 @@ def tools(effects: Path) -> Sequence[Tool]:
         await asyncio.Event().wait()
         return f"waited {n}"
 
-    return (write, put, alone, look, wait)
+    @tool(on_unknown="ask")
+    async def risk(n: int, context: ToolContext) -> str:
+        """Has an effect, and a person is asked what became of it where nobody knows."""
+        leave(context.call_id, "risk")
+        return f"risked {n}"
+
+    return (write, put, alone, look, wait, risk)
 
 
 def calls(*names: str, start: int = 0) -> Mapping[str, Any]:
@@ -83,39 +95,25 @@ def calls(*names: str, start: int = 0) -> Mapping[str, Any]:
     return {"calls": [{"id": "", "name": name, "arguments": {"n": start + index}} for index, name in enumerate(names)]}
 
 
-async def ended(runtime: Runtime, agent: Agent, prompt: str | None, run_id: str, **more: Any) -> None:
+async def ended(runtime: Runtime, agent: Program, prompt: Any, run_id: str, **more: Any) -> RunResult:
     """Start a run, or follow it if it is known, to its end."""
-    await (await runtime.start(agent, prompt, session=SESSION, run_id=run_id, **more)).result()
+    return await (await runtime.start(agent, prompt, session=SESSION, run_id=run_id, **more)).result()
 
 
-async def once(runtime: Runtime, agents: Sequence[Agent]) -> None:
+async def once(runtime: Runtime, agents: Sequence[Program]) -> None:
     await ended(runtime, agents[0], "go", "r1")
 
 
-async def forked(runtime: Runtime, agents: Sequence[Agent]) -> None:
+async def forked(runtime: Runtime, agents: Sequence[Program]) -> None:
     await ended(runtime, agents[0], "go", "r1")
     first = next(one for one in await runtime.checkpoints(SESSION, "r1") if one.node == "call_tools")
     await ended(runtime, agents[0], "another way", "r2", at=first.id)
 
 
-async def cancelled(runtime: Runtime, agents: Sequence[Agent]) -> None:
+async def cancelled(runtime: Runtime, agents: Sequence[Program]) -> None:
     run = await runtime.start(agents[0], "go", session=SESSION, run_id="r1")
     async for event in run.events():
         if event["type"] == "tool_call_start" and event["name"] == "wait":
             await runtime.cancel("r1")
     await run.result()
     await ended(runtime, agents[1], "go on", "r2")
-
-
-SCENARIOS: Mapping[str, Scenario] = {
-    one.name: one
-    for one in (
-        Scenario("plain", [[calls("write"), calls("look"), calls("write", start=1), {"text": "all written"}]], once),
-        Scenario("parallel", [[calls("write", "write", "look", "write"), calls("look", "write"), {"text": "all written"}]], once),
-        Scenario("idempotent", [[calls("put", "put"), calls("put", "look"), {"text": "all put"}]], once),
-        Scenario("exclusive", [[calls("write", "alone", "write", "alone"), {"text": "all written"}]], once),
-        Scenario("flat", [[calls("write", "alone"), calls("write"), {"text": "all written"}]], once, {"graph": "react-flat"}),
-        Scenario("fork", [[calls("write"), calls("write", start=1), {"text": "done"}]], forked),
-        Scenario("cancel", [[calls("write"), calls("write", "wait"), {"text": "done"}], [calls("look"), {"text": "went on"}]], cancelled),
-    )
-}

@@ -21,7 +21,6 @@ from causeline.adapters.stores import open_store
 from causeline.assemble import agent_of
 from causeline.runtime.records import CallRow
 from causeline.runtime.runtime import Runtime
-from causeline.runtime.store import Store
 from causeline.testing.faults import FaultyStore, Kill
 from causeline.testing.killpoints.scenarios import SESSION, Scenario
 
@@ -142,15 +141,16 @@ def _child(scenario: Scenario, place: Path, url: Url, kill: Kill | None) -> int:
 async def _play(scenario: Scenario, place: Path, url: Url, kill: Kill | None) -> None:
     store = FaultyStore(open_store(url(place)), kill)
     agents = scenario.agents(place / "effects")
-    async with Runtime(store, programs=agents, build=agent_of) as runtime:
+    owner = f"sweep-{place.parent.name}-{place.name}"  # several points may share a database
+    async with Runtime(store, owner=owner, programs=agents, build=agent_of) as runtime:
         await scenario.act(runtime, agents)
         seen = await _look(runtime, store, place / "effects")
     (place / "seen").write_text(json.dumps(seen), encoding="utf-8")
 
 
 async def _look(runtime: Runtime, store: "FaultyStore", effects: Path) -> dict[str, Any]:
-    head = (await runtime.sessions())[0].head
-    rows = await _rows(store)
+    head = next(one.head for one in await runtime.sessions() if one.id == SESSION)
+    rows = await store.rows(CallRow, owner=runtime.owner)
     return {
         "head": head,
         # Without their ids: a message that a dead process had begun is spoken again under another one.
@@ -159,10 +159,6 @@ async def _look(runtime: Runtime, store: "FaultyStore", effects: Path) -> dict[s
         "unknown": sum(row.call.state == "unknown" for row in rows),
         "writes": store.writes,
     }
-
-
-async def _rows(store: Store) -> Sequence[CallRow]:
-    return await store.rows(CallRow, owner="default", session=SESSION)
 
 
 def _read(place: Path) -> Seen:

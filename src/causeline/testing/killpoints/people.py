@@ -1,0 +1,83 @@
+"""Scenarios with somebody to ask: approvals, questions, unknown outcomes, the client's own tools, runs below runs, queued runs."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from causeline.assemble import Agent
+from causeline.models.messages import Message
+from causeline.models.scripted import ScriptedModel
+from causeline.runtime.interrupts import answer, approve, deny, record
+from causeline.runtime.program import Program
+from causeline.runtime.records import Interrupt
+from causeline.runtime.runtime import Runtime
+from causeline.testing.killpoints.scenarios import SESSION, Scenario, calls, ended, once, tools
+from causeline.tools.human import ask_human
+
+PICK = {"name": "pick", "description": "Picks.", "parameters": {"type": "object"}}
+ASKED = {"id": "", "name": "ask_human", "arguments": {"question": "which?"}}
+
+
+async def asked(runtime: Runtime) -> Sequence[Interrupt]:
+    """Every question of the session, answered or not, in the order of asking."""
+    return await runtime.store.rows(Interrupt, owner=runtime.owner, session=SESSION)
+
+
+async def approving(runtime: Runtime, agents: Sequence[Program]) -> None:
+    """One approval, then a denial, each in a run of its own."""
+    await ended(runtime, agents[0], "go", "r1")
+    first, second = (await asked(runtime))[:2]
+    await (await runtime.answer("r1", {first.id: approve()}, new_run_id="r2")).result()
+    await (await runtime.answer("r1", {second.id: deny("no")}, new_run_id="r3")).result()
+
+
+async def questioning(runtime: Runtime, agents: Sequence[Program]) -> None:
+    await ended(runtime, agents[0], "go", "r1")
+    (question,) = await asked(runtime)
+    await (await runtime.answer("r1", {question.id: answer("the blue one")}, new_run_id="r2")).result()
+
+
+async def wondering(runtime: Runtime, agents: Sequence[Program]) -> None:
+    """Whatever is of unknown outcome is recorded by hand."""
+    result = await ended(runtime, agents[0], "go", "r1")
+    if result.status == "interrupted":
+        decisions = {one.id: record("seen to") for one in await asked(runtime) if one.run in ("r1", "r2")}
+        await (await runtime.answer("r1", decisions, new_run_id="r2")).result()
+
+
+async def picking(runtime: Runtime, agents: Sequence[Program]) -> None:
+    """The client executes two calls and brings one result at a time."""
+    result = await ended(runtime, agents[0], "go", "r1", tools=[PICK])
+    for index, call in enumerate(result.pending_tool_call_ids):
+        await ended(runtime, agents[0], [Message("tool", f"picked {index}", tool_call_id=call)], f"r{index + 2}", tools=[PICK])
+
+
+async def queueing(runtime: Runtime, agents: Sequence[Program]) -> None:
+    runs = [await runtime.start(agents[0], text, session=SESSION, run_id=name, on_busy="enqueue") for name, text in (("r1", "one"), ("r2", "two"))]
+    for run in runs:
+        await run.result()
+
+
+def delegating(effects: Path) -> Sequence[Program]:
+    helper = Agent(ScriptedModel([calls("write", "put"), {"text": "helped"}]), name="helper", tools=tools(effects))
+    ask = {"calls": [{"id": "", "name": "helper", "arguments": {"prompt": "help"}}, {"id": "", "name": "write", "arguments": {"n": 9}}]}
+    return [Agent(ScriptedModel([ask, calls("look"), {"text": "done"}]), name="outer", tools=[helper.as_tool("helper", "Helps."), *tools(effects)]),
+            helper]
+
+
+def questioner(effects: Path) -> Sequence[Program]:
+    reply = {"calls": [ASKED, *calls("write", "put")["calls"]]}
+    return [Agent(ScriptedModel([reply, calls("write", start=5), {"text": "done"}]), tools=[ask_human, *tools(effects)])]
+
+
+GATED: Mapping[str, Any] = {"tool_approval": {"alone": "ask"}}
+_SCRIPT = [calls("write", "alone", "alone"), calls("write", start=3), {"text": "done"}]
+PEOPLE = (
+    Scenario("approval", [_SCRIPT], approving, GATED),
+    Scenario("flat-approval", [_SCRIPT], approving, {**GATED, "graph": "react-flat"}),
+    Scenario("question", (), questioning, programs=questioner),
+    Scenario("client-tool", [[calls("pick", "write", "pick"), calls("write", start=5), {"text": "done"}]], picking),
+    Scenario("unknown-ask", [[calls("risk", "look"), {"text": "done"}]], wondering),
+    Scenario("sub-run", (), once, programs=delegating),
+    Scenario("enqueue", [[calls("write", "look"), {"text": "done"}]], queueing),
+)
