@@ -204,3 +204,28 @@ async def test_a_run_whose_process_left_before_it_began_waits_for_the_next_one(w
         working = asyncio.create_task(runtime.work())
         assert {(await runtime.result(one)).answer for one in ("a", "b")} == {"done"}
         working.cancel()
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["by one who knows its agent", "by a stranger"])
+async def test_a_run_that_was_handed_back_and_then_cancelled_says_so_to_its_followers(world: World, known):
+    """A stream of events that began has an end that is told, whoever ends the run."""
+    started = asyncio.Event()
+
+    @tool(idempotent=True)
+    async def hang() -> str:
+        """Does not end by itself."""
+        started.set()
+        await asyncio.Event().wait()
+        return ""
+
+    agent, _ = playing([calls(("hang", {})), {"text": "done"}], [hang])
+    async with world.process(agent) as runtime:
+        await runtime.start(agent, "go", session="s", run_id="r")
+        await started.wait()
+    async with world.process(*([agent] if known else [])) as runtime:
+        async with asyncio.timeout(20):
+            await runtime.cancel("r")
+            seen = await _collect(runtime, "r", 0)
+        assert (seen[-1]["type"], seen[-1]["status"]) == ("run_finished", "cancelled")
+        assert (await runtime.result("r")).status == "cancelled"
+        assert [event["seq"] for event in seen] == list(range(1, len(seen) + 1))
