@@ -221,3 +221,17 @@ async def test_a_single_producer_leaves_what_it_wrote():
 
 def test_every_known_strategy_is_there():
     assert set(STRATEGIES) == {"map", "append", "collect", "partition", "custom", "discard"}
+
+
+async def test_a_gather_after_a_gather_sees_the_whole_list_that_was_added_to():
+    def more(ctx):
+        number = ctx.state.get("n", 0) + 1
+        return Outcome("again" if number < 3 else "done", {"n": number})
+
+    graph = Graph("urn:t:twice").node("one", lambda ctx: Outcome("done", {"x": ctx.state.get("n", 0)}), {"done": "first"})
+    graph.gather("first", ["one"], "append", {"success": "second", "error": "bad"}, target="out", field="x")
+    graph.gather("second", ["first"], "map", {"success": "more", "error": "bad"}, mapping={"out": "seen"})
+    graph.node("more", more, {"again": "one", "done": "end"}).terminal("end").terminal("bad", "failed")
+    result = await run(graph)
+    assert result.state["out"] == [0, 1, 2]
+    assert result.state["seen"] == [[0, 1, 2]]

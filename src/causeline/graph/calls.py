@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from causeline.errors import Invalid
-from causeline.graph.control import Control, NodeCancelled, Slot, late
+from causeline.graph.control import Control, Slot, late
 from causeline.graph.events import Failure, Path
 from causeline.graph.node import Context, Node, Outcome
 from causeline.graph.program import Site
@@ -90,7 +90,7 @@ async def call(
                 _check_writes(outcome.writes, site)
             return Left(outcome.port, outcome.writes, question=outcome.question, attempt=attempt)
         except BaseException as error:
-            failed = _failed(control, slot, site, error)
+            failed = control.failed(error, slot, site.name)
             delay = again(control, site.retry, error_names(failed), attempt, waited, failed)
             if delay is None:
                 if failed is error:
@@ -99,15 +99,6 @@ async def call(
         waited = delay
         await control.clock.sleep(waited)
         attempt += 1
-
-
-def _failed(control: Control, slot: Slot, site: Site, error: BaseException) -> Exception:
-    """The node's failure; raises again what is none."""
-    if control.stray(error, slot):
-        return NodeCancelled(f"{site.name}: something the node waited for was cancelled", placement=site.name)
-    if not isinstance(error, Exception):
-        raise error
-    return error
 
 
 def again(

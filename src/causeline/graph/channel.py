@@ -5,13 +5,15 @@ that leaves early stops the producer; nothing keeps running afterwards.
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from causeline.errors import Conflict, Misuse, Unavailable
 from causeline.graph.events import Event
 from causeline.graph.execution import Execution
+from causeline.graph.sources import stopped
 
 T = TypeVar("T")
 
@@ -28,12 +30,18 @@ class InnerFailed(Unavailable):
     code = "inner_failed"
 
 
+class ProducerCancelled(Unavailable):
+    """The producer behind a channel gave up because something it waited for was cancelled."""
+
+    code = "producer_cancelled"
+
+
 class StreamChannel(Generic[T]):
     """Items pass in order; at most `capacity` wait. One reader iterates; any number of producers push."""
 
     def __init__(self, capacity: int = 256) -> None:
-        if capacity < 1:
-            raise Misuse(f"a channel needs a capacity of at least 1, not {capacity}", code="bad_capacity")
+        if type(cast("object", capacity)) is not int or capacity < 1:
+            raise Misuse(f"a channel needs a whole capacity of at least 1, not {capacity!r}", code="bad_capacity")
         self._capacity = capacity
         self._buffer: deque[T] = deque()
         self._closed = False
@@ -140,18 +148,25 @@ class StreamChannel(Generic[T]):
         return item
 
     async def _drive(self, producer: Callable[[], AsyncGenerator[T, None]]) -> None:
-        items = producer()
+        items: AsyncGenerator[T, None] | None = None
         try:
+            items = producer()
             async for item in items:
                 await self.push(item)
         except ChannelClosed:
-            return
+            pass  # nobody reads any more
+        except asyncio.CancelledError:
+            if not stopped():
+                self.fail(ProducerCancelled("something the producer waited for was cancelled"))
+            raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the reader gets it
             self.fail(error)
-        else:
-            self.close()
         finally:
-            await items.aclose()
+            close = getattr(items, "aclose", None)
+            if close is not None:
+                with contextlib.suppress(Exception):  # only what it raises while it tidies up: there is nobody left to hear it
+                    await close()
+            self.close()
 
     @property
     def _over(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from causeline.errors import Invalid
 from causeline.graph.calls import Left
-from causeline.graph.control import Control, JournalFailed, Slot
+from causeline.graph.control import Control, JournalFailed, Slot, leaked
 from causeline.graph.document import Terminal
 from causeline.graph.embed import leave
 from causeline.graph.events import Path, Progress, Step
@@ -101,7 +101,7 @@ class Level:
         target = site.routes[port]
         if isinstance(branch.inner, Fan):
             return arrival_of(branch.inner, site.feeds, target)
-        state = Preview(self.channels, left.writes) if left.state is None else left.state
+        state = Preview(self.channels, left.writes, left.extended) if left.state is None else left.state
         return leave(site.feeds, target, site.placement.id, dict(left.writes), port, state)
 
     async def _count(
@@ -167,10 +167,7 @@ class Level:
         except BaseException as error:
             self.position = before
             self.control.steps -= 1
-            self.control.torn = error
-            if isinstance(error, Exception):
-                raise JournalFailed("the journal failed") from error
-            raise
+            raise self._torn(error, slot) from error
         finally:
             slot.busy -= 1
 
@@ -181,8 +178,15 @@ class Level:
         slot.busy += 1
         try:
             await self.control.journal.progress(event)
-        except Exception as error:
-            self.control.torn = error
-            raise JournalFailed("the journal failed") from error
+        except BaseException as error:
+            raise self._torn(error, slot) from error
         finally:
             slot.busy -= 1
+
+    def _torn(self, error: BaseException, slot: Slot) -> JournalFailed:
+        """Note what the journal raised first; raises it again if it ends this walk by itself."""
+        found = leaked(error, slot, "the journal")
+        self.control.torn = self.control.torn or found
+        if not isinstance(found, Exception):
+            raise found
+        return JournalFailed("the journal failed")

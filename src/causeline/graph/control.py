@@ -46,8 +46,8 @@ class JournalFailed(Unavailable):
     code = "journal_failed"
 
 
-class NodeCancelled(Unavailable):
-    """A node gave up because something it waited for was cancelled, though nobody stopped the execution."""
+class WaitCancelled(Unavailable):
+    """A node or the journal gave up because something it waited for was cancelled, though nobody stopped the execution."""
 
     code = "node_cancelled"
 
@@ -95,7 +95,6 @@ class Control:
         self.warnings: list[Failure] = []
         self.listen(None)
         self.on_emit: Callable[[Emitted], object] | None = getattr(journal, "on_emit", None)
-        self.on_start: Callable[[int, str], object] | None = getattr(journal, "on_start", None)
         self.on_start: Callable[[int, str], object] | None = getattr(journal, "on_start", None)
         self.ticks = time.monotonic
         self.breathe_at = 0.0
@@ -157,9 +156,12 @@ class Control:
         finally:
             slot.busy -= 1
 
-    def stray(self, error: BaseException, slot: Slot) -> bool:
-        """True for a CancelledError that nobody aimed at this walk: it leaked out of what a node waited for."""
-        return isinstance(error, asyncio.CancelledError) and self.halted is None and not slot.task.cancelling()
+    def failed(self, error: BaseException, slot: Slot, place: str) -> Exception:
+        """What the walk caught as a failure of that place. Raises again what is none."""
+        found = leaked(error, slot, place) if self.halted is None else error
+        if isinstance(found, Exception):
+            return found
+        raise error
 
     def caught(self, error: BaseException, slot: Slot, placement: str, path: Path) -> bool:
         """Asked by a walk that caught something: True if that ends the walk (it has stopped, or stops everything from here),
@@ -245,8 +247,15 @@ class Control:
                 continue
             try:
                 call(event)
-            except Exception as error:  # noqa: BLE001 - whoever watches has no say in the walk
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whoever watches has no say in the walk
                 self.warnings.append(failure_of(error, type(observer).__name__, (), code="observer_failed"))
+
+
+def leaked(error: BaseException, slot: Slot, place: str) -> BaseException:
+    """The error itself, unless it is a CancelledError that nobody aimed at this walk: that is a failure of what was waited for."""
+    if isinstance(error, asyncio.CancelledError) and not slot.task.cancelling():
+        return WaitCancelled(f"{place}: something it waited for was cancelled", placement=place)
+    return error
 
 
 def late(place: str, seconds: float) -> NodeTimeout:

@@ -1,7 +1,7 @@
 """An execution: something to await for its result, or to iterate for its steps.
 
 Law: the walk runs once, in one task of its own, started when somebody first awaits or iterates. Whoever iterates drives it: the walk
-waits until a step has been taken, and leaving the iteration early cancels it. No task outlives it.
+waits until a step has been taken, unless somebody awaits the result too, and leaving the iteration early cancels it. No task outlives it.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Generator
 from typing import Any, Literal
 
+from causeline.errors import Misuse
 from causeline.graph.control import Control
 from causeline.graph.driver import Count, Frame
 from causeline.graph.events import Emitted, Event, Failure, Result, Status
@@ -27,6 +28,7 @@ class Execution:
         self._events: deque[Event] = deque()
         self._wanted: asyncio.Future[None] | None = None
         self._taken: asyncio.Future[None] | None = None
+        self._awaited = False
         self._result: Result | None = None
 
     @property
@@ -49,6 +51,8 @@ class Execution:
     async def _outcome(self) -> Result:
         """The result; raises what the journal raised. Cancelling whoever awaits it cancels the execution."""
         task = self._start()
+        self._awaited = True  # who awaits inside the iteration takes no more steps until the result is there
+        self._release()
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -62,7 +66,9 @@ class Execution:
         return _Events(self)
 
     async def take(self) -> Event | None:
-        """The next event, None at the end; raises what the journal raised."""
+        """The next event, None at the end; raises what the journal raised, and Misuse while somebody else waits for one."""
+        if self._wanted is not None:
+            raise Misuse("an execution has one reader at a time; this one is being read already", code="second_reader")
         if not self._events and self._result is None:
             self._control.listen(self._deliver)
             task = self._start()
@@ -98,7 +104,7 @@ class Execution:
         """Hand an event to the iteration. What a node emits never waits; finished work waits until it was taken."""
         self._events.append(event)
         self._wake()
-        if isinstance(event, Emitted):
+        if isinstance(event, Emitted) or self._awaited:
             return None
         if self._taken is None:
             self._taken = asyncio.get_running_loop().create_future()
@@ -153,16 +159,22 @@ class Execution:
 class _Events:
     """One iteration. Dropping it before its end, as leaving an `async for` does, cancels the execution."""
 
-    __slots__ = ("_execution",)
+    __slots__ = ("_execution", "_reads")
 
     def __init__(self, execution: Execution) -> None:
         self._execution = execution
+        self._reads = False
 
     def __aiter__(self) -> "_Events":
         return self
 
     async def __anext__(self) -> Event:
-        event = await self._execution.take()
+        reads, self._reads = self._reads, True
+        try:
+            event = await self._execution.take()
+        except Misuse:
+            self._reads = reads
+            raise
         if event is None:
             raise StopAsyncIteration
         return event
@@ -174,4 +186,5 @@ class _Events:
             await self._execution
 
     def __del__(self) -> None:
-        self._execution.leave()
+        if self._reads:
+            self._execution.leave()

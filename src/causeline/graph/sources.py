@@ -9,11 +9,17 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-from causeline.errors import Invalid
+from causeline.errors import Invalid, Unavailable
 from causeline.graph.document import Reservoir, Scatter
 from causeline.graph.events import LimitReached
 from causeline.graph.position import Fan
 from causeline.graph.state import MISSING, read_in
+
+
+class SourceCancelled(Unavailable):
+    """A source gave up because something it waited for was cancelled, though nobody stopped the execution."""
+
+    code = "source_cancelled"
 
 
 class BadSource(Invalid):
@@ -118,6 +124,10 @@ class Arriving:
                 except StopAsyncIteration:
                     self._ended = True
                     break
+                except asyncio.CancelledError:
+                    if stopped():
+                        raise
+                    raise SourceCancelled("something the source waited for was cancelled") from None
                 index = self._index
                 self._index += 1
                 if not _finished(self._skip, index):
@@ -128,6 +138,12 @@ class Arriving:
         close = getattr(self._iterator, "aclose", None)
         if close is not None:
             await close()
+
+
+def stopped() -> bool:
+    """True if the current task was asked to stop; a CancelledError without that leaked out of something it waited for."""
+    task = asyncio.current_task()
+    return task is None or bool(task.cancelling())
 
 
 class Buffers:

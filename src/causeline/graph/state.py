@@ -118,21 +118,22 @@ class Channels:
                 self._owned.difference_update(writes)
             return
         for channel, write in writes.items():
-            reducer = self._reducer(channel, extended)
+            reducer = self.reducer(channel, extended)
             if reducer is OVERRIDE:
                 self.values[channel] = write
                 self._owned.discard(channel)
             else:
                 self._reduce(channel, reducer, write)
 
-    def _reducer(self, channel: str, extended: Container[str]) -> Reducer:
+    def reducer(self, channel: str, extended: Container[str] = ()) -> Reducer:
+        """The rule by which a write of this channel is taken."""
         reducer = self.reducers.get(channel, OVERRIDE)
         return APPEND if reducer is OVERRIDE and channel in extended else reducer
 
     def check(self, writes: Mapping[str, Any], extended: Container[str] = ()) -> None:
         """Raise Invalid where a write does not fit its reducer, before anything is changed."""
         for channel, write in writes.items() if self.reducers or extended else ():
-            kind = _IN_PLACE.get(self._reducer(channel, extended).name)
+            kind = _IN_PLACE.get(self.reducer(channel, extended).name)
             if kind is not None:
                 _fits(channel, kind, write, self.values.get(channel))
 
@@ -158,7 +159,7 @@ class Channels:
         """The stored form of writes; channels with `stored=False` are left out."""
         found: Delta = {}
         for channel, write in writes.items():
-            reducer = self._reducer(channel, extended)
+            reducer = self.reducer(channel, extended)
             if reducer.stored:
                 found[channel] = {"op": reducer.name, "value": write}
         return found
@@ -193,20 +194,23 @@ def _fits(channel: str, kind: type, write: Any, old: Any) -> None:
 class Preview(Mapping[str, Any]):
     """The state as it will be once writes are taken, without taking them. A channel is computed when it is read."""
 
-    __slots__ = ("_channels", "_writes")
+    __slots__ = ("_channels", "_extended", "_writes")
 
-    def __init__(self, channels: Channels, writes: Mapping[str, Any]) -> None:
+    def __init__(self, channels: Channels, writes: Mapping[str, Any], extended: Container[str] = ()) -> None:
         self._channels = channels
         self._writes = writes
+        self._extended = extended
 
     def __getitem__(self, channel: str) -> Any:
         if channel not in self._writes:
             return self._channels.values[channel]
         write = self._writes[channel]
-        reducer = self._channels.reducers.get(channel, OVERRIDE)
+        reducer = self._channels.reducer(channel, self._extended)
         if reducer is OVERRIDE:
             return write
-        return reducer.apply(deepcopy(self._channels.values.get(channel)), write)
+        old = self._channels.values.get(channel)
+        kind = _IN_PLACE.get(reducer.name)
+        return reducer.apply(deepcopy(old) if kind is None or old is None else kind(old), write)
 
     def __iter__(self) -> Iterator[str]:
         yield from self._channels.values
