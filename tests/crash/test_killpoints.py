@@ -8,8 +8,8 @@ from causeline.testing.killpoints.sweep import sweep
 pytestmark = pytest.mark.sweep
 
 WHOLE = ("plain", "parallel")
-SAMPLE = 7
-"""The other scenarios are killed at every seventh point here, and at each by `make sweep`."""
+SAMPLE = 13
+"""The other scenarios are killed at every thirteenth point here, and at each by `make sweep`."""
 
 
 @pytest.mark.parametrize("name", sorted(SCENARIOS))

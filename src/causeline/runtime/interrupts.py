@@ -58,8 +58,8 @@ def interrupts_of(step: Step, checkpoint: Checkpoint, run: Run, known: Mapping[s
             earlier = next((one for one in known.values() if one.tool_call_id == call_id and one.args_hash == entry["args_hash"]
                             and one.kind == entry["kind"]), None)
             name = earlier.id if earlier else derive("int_", run.id, step.index, list(pause.path), call_id, entry["kind"])
-            found.append(Interrupt(id=name, session=run.session, run=run.id, checkpoint=checkpoint.id, kind=entry["kind"], tool_call_id=call_id,
-                                   name=entry["name"], args_hash=entry["args_hash"], arguments=entry["arguments"],
+            found.append(Interrupt(id=name, session=run.session, run=run.id, checkpoint=checkpoint.id, kind=entry["kind"],
+                                   tool_call_id=call_id, name=entry["name"], args_hash=entry["args_hash"], arguments=entry["arguments"],
                                    question=entry["question"], reason=entry.get("reason")))
     return found
 

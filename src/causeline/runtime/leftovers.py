@@ -28,7 +28,7 @@ async def calls_left(store: Store, run: Run, tip: Checkpoint) -> Mapping[str, Ca
 
 
 async def questions_left(store: Store, run: Run, tip: str | None) -> dict[str, Interrupt]:
-    """The questions that stand open at `tip`, by id: those nobody has answered, and those answered by a run that still waits for its turn."""
+    """The questions that stand open at `tip`, by id: those nobody has answered, and those answered by a run that still waits its turn."""
     rows = await store.rows(Interrupt, owner=run.owner, session=run.session, status=("open", "answered"))
     here = [row for row in rows if row.checkpoint == tip]
     if all(row.state == "open" for row in here):

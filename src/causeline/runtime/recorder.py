@@ -27,6 +27,8 @@ SPOKEN = frozenset({"text_message_start", "reasoning_start", "tool_call_delta"})
 DELTAS = frozenset({"text_message_content", "reasoning_content", "tool_call_delta"})
 CALL_EVENTS = frozenset({"tool_call_start", "tool_call_args", "tool_call_end", "tool_call_result", "sub_run_started", "sub_run_finished"})
 FLUSH_SECONDS = 0.05
+WAIT = "wait"
+"""The port of a progress row that says until when (UTC seconds) a step waits for a provider that asked for it."""
 Publish = Callable[[str, int, Sequence[Mapping[str, Any]]], None]
 
 
@@ -49,6 +51,7 @@ class Recorder:
         self.opened: dict[str, Interrupt] = {}
         self.pauses: dict[str, list[str]] = {}
         self.asked: Sequence[Interrupt] = ()
+        self.wait: Mapping[str, Any] | None = None
         self.entered: frozenset[str] = frozenset()
         self.after_step: Callable[[], None] | None = None
         self._state = state
@@ -122,6 +125,18 @@ class Recorder:
     async def progress(self, item: Finished) -> None:
         row = records.Progress(run=self.run.id, step=item.step, path=list(item.path), index=item.index, port=item.port, writes=item.writes)
         await self._write(progress=(row,))
+
+    # waits
+
+    async def waiting(self, step: int, seconds: float) -> None:
+        until = {"until": self.clock.now() + seconds, "seconds": seconds}
+        await self._write(progress=(records.Progress(run=self.run.id, step=step, path=[], index=0, port=WAIT, writes=until),))
+
+    async def wait_out(self) -> None:
+        wait, self.wait = self.wait, None
+        if wait is not None:
+            rest = wait["until"] - self.clock.now()
+            await self.clock.sleep(max(0.0, min(rest, wait["seconds"])))
 
     async def step(self, step: Step) -> None:
         """Commit one top-level visit. Its rows and events are made while nothing else can be written, so that no flush of

@@ -20,11 +20,11 @@ from causeline.runtime.feed import Feed
 from causeline.runtime.history import CALLS, LOG, RESULT, Branch, context_at, usage_of
 from causeline.runtime.leftovers import calls_left, questions_left, unheard
 from causeline.runtime.program import Program
-from causeline.runtime.recorder import Recorder
+from causeline.runtime.recorder import WAIT, Recorder
 from causeline.runtime.records import CallRow, Checkpoint, Commit, Interrupt, Progress, Run, RunPatch, RunStatus, Session
 from causeline.runtime.store import Store
 from causeline.tools.calls import Call, Ledger, arguments_hash
-from causeline.tools.scope import RunScope
+from causeline.tools.scope import Patience, RunScope
 
 STATUS: Mapping[str, RunStatus] = {
     "completed": "succeeded", "failed": "failed", "timed_out": "failed", "stalled": "failed", "interrupted": "interrupted",
@@ -84,6 +84,7 @@ class Runner:
         progress: Sequence[Progress] = ()
         if run.epoch > 1:
             progress = await self._take_over(run, recorder)
+            recorder.wait = next((one.writes for one in progress if one.port == WAIT), None)
         if branch.head is not None and (run.head is not None or run.answers):
             recorder.pauses = dict(branch.head.facts.get("pauses", {}))
         if run.answers or run.at is None:
@@ -93,7 +94,7 @@ class Runner:
             branch.channels.pop(RESULT, None)  # how an earlier run ended says nothing of this one
             scope.input = [*await unheard(self.store, run, branch.head), *scope.input]
             await self._carry_over(run, recorder, branch)
-        services: dict[type, object] = {RunScope: scope, Ledger: recorder, **self.services, **self.program.services(scope)}
+        services: dict[type, object] = {RunScope: scope, Ledger: recorder, Patience: recorder, **self.services, **self.program.services(scope)}
         base = next((link.checkpoint for link in links if link.checkpoint.id == run.base), None) if run.answers else None
         before = base.position["visits"] if base is not None else 0
         return Loaded(run, self._execute(run, branch, recorder, services, progress, before), recorder)
@@ -173,7 +174,8 @@ class Runner:
         saved = {
             "position": head.position, "document": branch.document,
             "channels": {channel: value for channel, value in branch.channels.items() if channel not in self._reducers},
-            "progress": [{"step": one.step, "path": list(one.path), "index": one.index, "port": one.port, "writes": one.writes} for one in progress],
+            "progress": [{"step": one.step, "path": list(one.path), "index": one.index, "port": one.port, "writes": one.writes}
+                         for one in progress if one.port != WAIT],
         }
         answers = _answers(recorder.pauses, run, recorder.asked, {one.tool_call_id for one in recorder.opened.values()})
         recorder.entered = frozenset(answers)
@@ -209,7 +211,8 @@ class Runner:
             await recorder.finish_run(patch, {"type": "run_error", **common, **told})
             return
         held = [one.id for one in recorder.opened.values() if one.checkpoint == recorder.head] if status == "interrupted" else []
-        await recorder.finish_run(patch, {"type": "run_finished", **common, "answer": answer, "pending_tool_call_ids": list(pending), "interrupts": held})
+        await recorder.finish_run(patch, {"type": "run_finished", **common, "answer": answer, "pending_tool_call_ids": list(pending),
+                                          "interrupts": held})
 
     async def _park(self, recorder: Recorder) -> None:
         """This process stops; somebody else may go on at once."""

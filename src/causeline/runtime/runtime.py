@@ -165,8 +165,9 @@ class Runtime:
         program = self._programs.get(run.agent)
         typed = getattr(program, "typed_output", None)
         output = typed(run.answer) if typed is not None and run.status == "succeeded" else run.answer
-        return RunResult(run_id=run.id, session=run.session, status=run.status, stop_reason=run.stop_reason, answer=run.answer, output=output,
-                         interrupts=interrupts, pending_tool_call_ids=run.pending_tool_call_ids, usage=run.usage, head=run.head, error=run.error)
+        return RunResult(run_id=run.id, session=run.session, status=run.status, stop_reason=run.stop_reason, answer=run.answer,
+                         output=output, interrupts=interrupts, pending_tool_call_ids=run.pending_tool_call_ids, usage=run.usage,
+                         head=run.head, error=run.error)
 
     # reading
 
@@ -213,7 +214,7 @@ class Runtime:
             await self._session(session)
         return await LogRecall(self.store).tell(self.owner, await self.runs(session), query, most=k, max_tokens=max_tokens)
 
-    async def export(self, session: str, at: str | None = None, all: bool = False) -> bytes:  # noqa: A002  (the command's word)
+    async def export(self, session: str, at: str | None = None, all: bool = False) -> bytes:
         """The session's head branch, the branch of `at`, or every branch, as one file that proves itself."""
         row = await self._session(session)
         head = at if at is not None else row.head
@@ -333,7 +334,8 @@ class Runtime:
         if program is None and run.manifest is not None and self._build is not None:
             program = self._programs[run.agent] = self._build(run.manifest)
         if program is None:
-            raise Missing(f"run {run.id} is of agent {run.agent!r}, whose tools are not in files; give the agent", run=run.id, agent=run.agent)
+            raise Missing(f"run {run.id} is of agent {run.agent!r}, whose tools are not in files; give the agent", run=run.id,
+                          agent=run.agent)
         return program
 
 

@@ -21,7 +21,8 @@ _CALL = {one.name for one in fields(Call)}
 def checkpoint_row(checkpoint: Checkpoint) -> CheckpointRow:
     """A checkpoint as exports carry it, without facts."""
     row = {one.name: getattr(checkpoint, one.name) for one in fields(Checkpoint) if one.name != "facts"}
-    return cast("CheckpointRow", {**row, "path": list(checkpoint.path), "appended": list(checkpoint.appended), "frontier": list(checkpoint.frontier)})
+    lists = {"path": list(checkpoint.path), "appended": list(checkpoint.appended), "frontier": list(checkpoint.frontier)}
+    return cast("CheckpointRow", {**row, **lists})
 
 
 def run_row(run: Run) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def _inner(name: str) -> Graph:
 
 
 def scattering(effects: Path) -> Sequence[Program]:
-    joined = dict.fromkeys(("all-success", "partial", "all-error", "empty"), "join")
+    joined: dict[str, str] = dict.fromkeys(("all-success", "partial", "all-error", "empty"), "join")
     document = (
         Graph("urn:sweep:dag:scatter").node("take", "urn:sweep:take", {"done": "each"})
         .scatter("each", "items", joined, dag="urn:sweep:dag:item", reducer="aggregate", concurrency=2)
@@ -68,8 +68,11 @@ def scattering(effects: Path) -> Sequence[Program]:
 
 
 def embedding(effects: Path) -> Sequence[Program]:
-    deep = Graph("urn:sweep:dag:deep").embed("deeper", "urn:sweep:dag:leaf", {"success": "after", "error": "bad"}, state_output={"did": "did"}) \
+    deep = (
+        Graph("urn:sweep:dag:deep")
+        .embed("deeper", "urn:sweep:dag:leaf", {"success": "after", "error": "bad"}, state_output={"did": "did"})
         .node("after", "urn:sweep:do", {"done": "end"}).terminal("end").terminal("bad", "failed").entry("main", "deeper").build()
+    )
     document = (
         Graph("urn:sweep:dag:embed").node("take", "urn:sweep:take", {"done": "inside"})
         .embed("inside", "urn:sweep:dag:deep", {"success": "sum", "error": "bad"}, state_output={"did": "did"})

@@ -53,7 +53,8 @@ async def picking(runtime: Runtime, agents: Sequence[Program]) -> None:
 
 
 async def queueing(runtime: Runtime, agents: Sequence[Program]) -> None:
-    runs = [await runtime.start(agents[0], text, session=SESSION, run_id=name, on_busy="enqueue") for name, text in (("r1", "one"), ("r2", "two"))]
+    runs = [await runtime.start(agents[0], text, session=SESSION, run_id=name, on_busy="enqueue")
+            for name, text in (("r1", "one"), ("r2", "two"))]
     for run in runs:
         await run.result()
 
@@ -61,8 +62,8 @@ async def queueing(runtime: Runtime, agents: Sequence[Program]) -> None:
 def delegating(effects: Path) -> Sequence[Program]:
     helper = Agent(ScriptedModel([calls("write", "put"), {"text": "helped"}]), name="helper", tools=tools(effects))
     ask = {"calls": [{"id": "", "name": "helper", "arguments": {"prompt": "help"}}, {"id": "", "name": "write", "arguments": {"n": 9}}]}
-    return [Agent(ScriptedModel([ask, calls("look"), {"text": "done"}]), name="outer", tools=[helper.as_tool("helper", "Helps."), *tools(effects)]),
-            helper]
+    own = [helper.as_tool("helper", "Helps."), *tools(effects)]
+    return [Agent(ScriptedModel([ask, calls("look"), {"text": "done"}]), name="outer", tools=own), helper]
 
 
 def questioner(effects: Path) -> Sequence[Program]:

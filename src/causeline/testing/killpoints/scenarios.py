@@ -16,8 +16,8 @@ from causeline.models.scripted import ScriptedModel
 from causeline.runtime.handle import RunResult
 from causeline.runtime.program import Program
 from causeline.runtime.runtime import Runtime
-from causeline.tools.tool import Tool, ToolContext
 from causeline.tools.function import tool
+from causeline.tools.tool import Tool, ToolContext
 
 SESSION = "sweep"
 

@@ -15,13 +15,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from causeline.adapters.stores import open_store
 from causeline.assemble import agent_of
 from causeline.runtime.records import CallRow
 from causeline.runtime.runtime import Runtime
-from causeline.testing.faults import FaultyStore, Kill
+from causeline.testing.faults import FaultyStore, Kill, When
 from causeline.testing.killpoints.scenarios import SESSION, Scenario
 
 CHILD_SECONDS = 60
@@ -66,7 +66,7 @@ def sweep(scenario: Scenario, url: Url = lambda folder: f"sqlite:///{folder}/sto
     tally = Tally(scenario.name, failures=[])
     with tempfile.TemporaryDirectory(prefix="causeline-sweep-") as folder:
         calm = _undisturbed(scenario, Path(folder), url)
-        points = [(number, when) for number in range(1, calm.writes + 1) for when in ("before", "after")][::every]
+        points = [(number, when) for number in range(1, calm.writes + 1) for when in get_args(When)][::every]
         for index, (number, when) in enumerate(points):
             place = Path(folder) / f"{number}-{when}"
             place.mkdir()
