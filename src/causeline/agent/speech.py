@@ -10,10 +10,10 @@ from contextlib import aclosing
 from typing import Any
 
 from causeline.graph.node import Context
-from causeline.models.model import CallDelta, Delta, ReasoningDelta, Reply, Retracted, TextDelta
+from causeline.models.model import Attempt, CallDelta, Delta, ReasoningDelta, Reply, Retracted, TextDelta
 from causeline.models.stream import Fold
 from causeline.models.text import Mender, mend
-from causeline.tools.scope import RunScope, message_id
+from causeline.tools.scope import Patience, RunScope, message_id
 
 
 class Speech:
@@ -23,6 +23,7 @@ class Speech:
         self.fold = Fold()
         self._ctx = ctx
         self._scope = scope
+        self._patience = ctx.use(Patience)
         self._on_token = on_token
         self._attempt = -1
         self.id = ""
@@ -33,7 +34,9 @@ class Speech:
         self._again()
 
     async def listen(self, deltas: AsyncGenerator[Delta, None]) -> Reply:
-        """Tell of every delta, and return the whole reply. Closes the stream; raises what the model raises."""
+        """Tell of every delta, and return the whole reply. Closes the stream; raises what the model raises. A provider that asked
+        for time gets the rest of it, also from a process that takes the run over."""
+        await self._patience.wait_out()
         try:
             async with aclosing(deltas):
                 async for delta in deltas:
@@ -61,6 +64,8 @@ class Speech:
             case Retracted():
                 self._retract()
                 self._again()
+            case Attempt(wait=float(seconds)) if seconds > 0:
+                await self._patience.waiting(self._ctx.step, seconds)
             case _:
                 pass
 

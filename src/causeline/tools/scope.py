@@ -84,3 +84,15 @@ class SubRuns(Protocol):
     async def run(self, scope: RunScope, call_id: str, program: Any, prompt: str) -> SubRun:
         """Start the run of this call, or find it again, and wait for its end. Cancelled, it cancels that run."""
         ...
+
+
+class Patience(Protocol):
+    """Waits that outlive the process that waits."""
+
+    async def waiting(self, step: int, seconds: float) -> None:
+        """Put on record, before it begins, that step `step` waits this long for somebody who asked for it."""
+        ...
+
+    async def wait_out(self) -> None:
+        """Wait for the rest of what a process before this one was waiting for in this step."""
+        ...
