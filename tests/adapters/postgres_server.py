@@ -43,12 +43,21 @@ def postgres_url() -> Iterator[str]:
         yield server.get_uri()
 
 
+@contextlib.contextmanager
+def fresh_schema(url: str) -> Iterator[str]:
+    """A store URL with a schema of its own."""
+    schema = f"test_{os.getpid()}_{next(_numbers)}"
+    try:
+        yield f"{url}{'&' if urlsplit(url).query else '?'}schema={schema}"
+    finally:
+        asyncio.run(_drop(url, schema))
+
+
 @pytest.fixture
 def schema_url(postgres_url) -> Iterator[str]:
     """A store URL with a schema of its own."""
-    schema = f"test_{os.getpid()}_{next(_numbers)}"
-    yield f"{postgres_url}{'&' if urlsplit(postgres_url).query else '?'}schema={schema}"
-    asyncio.run(_drop(postgres_url, schema))
+    with fresh_schema(postgres_url) as url:
+        yield url
 
 
 async def _drop(url: str, schema: str) -> None:

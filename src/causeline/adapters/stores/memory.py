@@ -220,8 +220,6 @@ class MemoryStore:
             there = run.calls.get(call.call_id)
             if there is not None and there.state not in rules.MOVES_INTO[call.state]:
                 raise refusals.call_moved(row.id, call, there.state)
-        if commit.patch is not None and commit.patch.status is not None:
-            rules.check_status(row.id, row.status, commit.patch.status)
 
     @staticmethod
     def _advance(run: _Run, commit: Commit, checkpoint: Checkpoint) -> None:

@@ -195,8 +195,6 @@ def step_columns(checkpoint: Checkpoint, nodes: Sequence[Any]) -> Step:
 def writing(commit: Commit) -> Writing:
     """A commit, checked for itself and encoded. Raises Misuse and Invalid."""
     rules.check_commit(commit)
-    if commit.patch is not None and commit.patch.status is not None:
-        rules.check_status(commit.run, "running", commit.patch.status)
     return Writing(
         commit=commit,
         step=None if commit.checkpoint is None else step_columns(commit.checkpoint, commit.nodes),

@@ -68,6 +68,11 @@ def call_moved(run_id: str, call: Call, state: str) -> Conflict:
     )
 
 
+def wrong_status(run_id: str, then: str) -> Conflict:
+    """The run may not become what the commit says."""
+    return Conflict(f"run {run_id} is running and may not become {then}", code="run_ended", run=run_id, status="running")
+
+
 def session_exists(session: str) -> Conflict:
     """An import of a session that is there."""
     return Conflict(f"session {session} exists already; delete it before importing it again", code="session_exists", session=session)

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from causeline.adapters.stores import refusals
 from causeline.causal import canonical
 from causeline.causal.limits import WRAPPED_DEPTH
-from causeline.errors import Conflict, Invalid, Misuse
-from causeline.runtime.records import ACTIVE, STATUS_MOVES, CallRow, Checkpoint, Commit, Interrupt, Link, Progress, Run, RunStatus, Session
+from causeline.errors import Invalid, Misuse
+from causeline.runtime.records import ACTIVE, STATUS_MOVES, CallRow, Checkpoint, Commit, Interrupt, Link, Progress, Run, Session
 from causeline.tools.calls import CALL_STATES, MOVES, CallState
 
 MOVES_INTO: Mapping[CallState, frozenset[CallState]] = {
@@ -55,7 +56,9 @@ def check_start(run: Run) -> None:
 
 
 def check_commit(commit: Commit) -> None:
-    """A commit agrees with itself. Raises Misuse."""
+    """A commit agrees with itself, and a running run may become what it says. Raises Misuse, and Conflict for the latter."""
+    if commit.patch is not None and commit.patch.status is not None and commit.patch.status not in STATUS_MOVES["running"]:
+        raise refusals.wrong_status(commit.run, commit.patch.status)
     checkpoint = commit.checkpoint
     if checkpoint is None:
         if commit.nodes:
@@ -66,12 +69,6 @@ def check_commit(commit: Commit) -> None:
         raise Misuse(f"checkpoint {checkpoint.id} lists other nodes as appended than its commit holds")
     if commit.events and commit.first_event < 1:
         raise Misuse(f"events of run {commit.run} begin with number {commit.first_event}; the first number is 1")
-
-
-def check_status(run_id: str, now: RunStatus, then: RunStatus) -> None:
-    """Raises Conflict(code="run_ended") where a run may not go from one status to the other."""
-    if then not in STATUS_MOVES[now]:
-        raise Conflict(f"run {run_id} is {now} and may not become {then}", code="run_ended", run=run_id, status=now)
 
 
 _FILTERS: Mapping[type, frozenset[str]] = {

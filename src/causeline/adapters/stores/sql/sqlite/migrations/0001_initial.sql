@@ -11,9 +11,9 @@ CREATE TABLE session (
     UNIQUE (owner, id)
 );
 
--- What changes while a run runs. `no` is its place in the queue, `events` the number of its last event.
+-- What changes while a run runs. `no` is its place in the queue, never used twice; `events` the number of its last event.
 CREATE TABLE run (
-    no INTEGER PRIMARY KEY,
+    no INTEGER PRIMARY KEY AUTOINCREMENT,
     owner TEXT NOT NULL,
     id TEXT NOT NULL,
     session INTEGER NOT NULL,
