@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from causeline.errors import CauselineError, Conflict, Missing, Unavailable
 from causeline.policy import Clock
 from causeline.runtime.clock import iso
-from causeline.runtime.feed import Feed
+from causeline.runtime.feed import Feed, Key
 from causeline.runtime.lease import BEAT_SECONDS, LEASE_SECONDS, LeaseWatch, evidently_gone, looked_up, new_holder, retire
 from causeline.runtime.program import Program
 from causeline.runtime.records import ACTIVE, Run
@@ -54,12 +54,12 @@ class Dispatch:
         self._services = services
         self._beat_seconds = beat_seconds
         self._runners: dict[int, tuple[Program, Runner]] = {}
-        self._driven: dict[str, _Driven] = {}
-        self._waiting: dict[str, asyncio.Task[None]] = {}
-        self._healing: dict[str, asyncio.Task[None]] = {}
+        self._driven: dict[Key, _Driven] = {}
+        self._waiting: dict[Key, asyncio.Task[None]] = {}
+        self._healing: dict[Key, asyncio.Task[None]] = {}
         self._keepers: list[asyncio.Task[None]] = []
         self._watch = LeaseWatch(lease_seconds)
-        self._broken: dict[str, _Broken] = {}
+        self._broken: dict[Key, _Broken] = {}
         self._closing = False
 
     def open(self) -> None:
@@ -85,22 +85,22 @@ class Dispatch:
                 if run.holder == self.holder:
                     await hand_back(self.store, self.clock, run)
 
-    def drives(self, run_id: str) -> bool:
-        return run_id in self._driven
+    def drives(self, owner: str, run_id: str) -> bool:
+        return (owner, run_id) in self._driven
 
-    def leaves(self, run_id: str) -> bool:
+    def leaves(self, owner: str, run_id: str) -> bool:
         """Whether a run of this process is being handed back, so that it goes on elsewhere, and with it all that hangs on it."""
-        driven = self._driven.get(run_id)
+        driven = self._driven.get((owner, run_id))
         return self._closing or driven is None or driven.task.cancelling() > 0
 
     def accept(self, run: Run, program: Program | None = None, *, known: bool) -> None:
         """Drive a run that was just stored: at once, or when its turn comes."""
-        if known and (run.id in self._driven or run.id in self._waiting or run.status not in ACTIVE):
+        if known and (run.key in self._driven or run.key in self._waiting or run.status not in ACTIVE):
             return
         if run.status == "running" and not known:
             self._drive(run, program)
         elif run.status == "queued":
-            self._waiting[run.id] = asyncio.create_task(self._queue(run, program))
+            self._waiting[run.key] = asyncio.create_task(self._queue(run, program))
 
     async def claim(self, run: Run, program: Program | None = None) -> bool:
         """Take a run over and drive it. False if somebody was quicker."""
@@ -113,12 +113,12 @@ class Dispatch:
     async def gone(self, run: Run) -> bool:
         """Whether the holder of a run is gone. Waits out a lease where that cannot be looked up."""
         if run.holder == self.holder:
-            return run.id not in self._driven
+            return run.key not in self._driven
         while not self._watch.expired(run, self.clock.monotonic()):
             if run.holder is None or looked_up(run.holder):
                 return False
             await self.clock.sleep(WAIT_SECONDS)
-            fresh = (await self.store.rows(Run, owner=None, id=run.id))[0]
+            fresh = (await self.store.rows(Run, owner=run.owner, id=run.id))[0]
             if fresh.status not in ACTIVE or (fresh.epoch, fresh.beat) != (run.epoch, run.beat):
                 return False
         self._watch.forget(run.id)
@@ -128,7 +128,7 @@ class Dispatch:
         """Take over the session's run if nobody drives it, so that it goes on before a new one starts: its process is evidently
         gone, or has handed it back."""
         for run in next_ones(await self.store.rows(Run, owner=owner, session=session, status=("queued", "running"))):
-            if run.id in self._driven or run.id in self._waiting or run.id in self._healing:
+            if run.key in self._driven or run.key in self._waiting or run.key in self._healing:
                 continue
             if run.status == "running" and run.holder != self.holder and not evidently_gone(run.holder):
                 continue
@@ -141,16 +141,16 @@ class Dispatch:
         for run in next_ones(await self.store.rows(Run, owner=None, status=("queued", "running"))):
             if len(self._driven) >= most:
                 return
-            if run.id in self._driven or run.id in self._waiting or run.id in self._healing:
+            if run.key in self._driven or run.key in self._waiting or run.key in self._healing:
                 continue
             with suppress(Missing):
                 self._program_of(run)
                 if run.status == "queued" or self._watch.expired(run, self.clock.monotonic()):
                     await self.claim(run)
 
-    def stop(self, run_id: str) -> None:
+    def stop(self, owner: str, run_id: str) -> None:
         """Ask a run of this process to end as cancelled."""
-        driven = self._driven.get(run_id)
+        driven = self._driven.get((owner, run_id))
         if driven is not None:
             driven.cancelled = True
             if driven.loaded is not None:
@@ -163,8 +163,8 @@ class Dispatch:
         run = await self.store.cancel(owner, run_id, iso(self.clock.now()))
         if run.status == "running":
             await self.rescue(owner, run.session)
-            self.stop(run_id)
-            await self.wait(run_id)
+            self.stop(owner, run_id)
+            await self.wait(owner, run_id)
             await self._bury(owner, run_id)
         for below in await self.store.rows(Run, owner=owner, status=("queued", "running")):
             if below.parent_run == run_id and below.parent_call is not None:
@@ -180,7 +180,7 @@ class Dispatch:
     async def _wake(self, owner: str, run_id: str) -> None:
         """Take up a run that was handed back in its middle, so that it ends in good order, with an event that says so."""
         for run in await self.store.rows(Run, owner=owner, id=run_id, status=("queued",)):
-            if run.started_at is None or run.id in self._waiting:
+            if run.started_at is None or run.key in self._waiting:
                 continue
             try:
                 self._program_of(run)
@@ -194,15 +194,16 @@ class Dispatch:
         if claimed is not None:
             await end_as_cancelled(self.store, self.feed, self.clock, claimed)
 
-    async def wait(self, run_id: str) -> None:
+    async def wait(self, owner: str, run_id: str) -> None:
         """Wait until this process does not drive the run, nor has it queued, any more. Raises what kept the
         run from being recorded, such as Unavailable for a store that cannot write; it is taken up again when that is over."""
+        key = (owner, run_id)
         while True:
-            broken = self._broken.get(run_id)
-            if broken is not None and (broken.times >= TOLD_AFTER or run_id not in self._healing) and run_id not in self._driven:
+            broken = self._broken.get(key)
+            if broken is not None and (broken.times >= TOLD_AFTER or key not in self._healing) and key not in self._driven:
                 raise broken.error
-            driven = self._driven.get(run_id)
-            several = (self._waiting.get(run_id), self._healing.get(run_id), driven.task if driven else None)
+            driven = self._driven.get(key)
+            several = (self._waiting.get(key), self._healing.get(key), driven.task if driven else None)
             tasks = [one for one in several if one is not None]
             if not tasks:
                 return
@@ -212,7 +213,7 @@ class Dispatch:
         """Wait for a run's end, wherever it is driven. Raises as `wait`, and Missing."""
         token = 0
         while True:
-            await self.wait(run_id)
+            await self.wait(owner, run_id)
             rows = await self.store.rows(Run, owner=owner, id=run_id)
             if not rows:
                 raise Missing(f"no run {run_id!r}", run=run_id)
@@ -223,11 +224,11 @@ class Dispatch:
     # inside
 
     def _drive(self, run: Run, program: Program | None) -> None:
-        self.feed.begin(run.id)
-        self._driven[run.id] = _Driven(asyncio.create_task(self._run(run, program), name=f"run {run.id}"))
+        self.feed.begin(run.key)
+        self._driven[run.key] = _Driven(asyncio.create_task(self._run(run, program), name=f"run {run.id}"))
 
     async def _run(self, run: Run, program: Program | None) -> None:
-        driven = self._driven[run.id]
+        driven = self._driven[run.key]
         try:
             program = program or self._program_of(run)
             runner = self.runner(program)
@@ -235,13 +236,13 @@ class Dispatch:
             if driven.cancelled or run.cancel_requested:
                 driven.loaded.cancel()
             await runner.drive(driven.loaded)
-            self._broken.pop(run.id, None)
+            self._broken.pop(run.key, None)
         except Exception as error:  # noqa: BLE001  (recorded with the run, or kept for whoever waits for it)
             await self._fell(run, program, error, progressed=driven.loaded is not None and driven.loaded.recorder.steps > 0)
         finally:
-            if self._driven.get(run.id) is driven:
-                del self._driven[run.id]
-            self.feed.end(run.id)
+            if self._driven.get(run.key) is driven:
+                del self._driven[run.key]
+            self.feed.end(run.key)
 
     async def _fell(self, run: Run, program: Program | None, error: Exception, *, progressed: bool) -> None:
         """A run could not go on. Somebody else may have it; else it ends as failed; where the store does not answer it is
@@ -256,28 +257,28 @@ class Dispatch:
                 return
             except Exception as second:  # noqa: BLE001  (as above)
                 error = second
-        before = self._broken.get(run.id)
-        broken = self._broken[run.id] = _Broken(error, 1 if before is None or progressed else before.times + 1)
+        before = self._broken.get(run.key)
+        broken = self._broken[run.key] = _Broken(error, 1 if before is None or progressed else before.times + 1)
         if isinstance(error, Unavailable) and broken.times <= HEALS and not self._closing:
-            self._healing[run.id] = asyncio.create_task(self._heal(run, program))
+            self._healing[run.key] = asyncio.create_task(self._heal(run, program))
 
     async def _heal(self, run: Run, program: Program | None) -> None:
         """Claim a run again once the store answers, and go on from what is durable."""
-        broken = self._broken[run.id]
+        broken = self._broken[run.key]
         try:
             while broken.times <= HEALS:
                 await self.clock.sleep(min(0.05 * 2**broken.times, HEAL_SECONDS))
                 try:
                     row = next(iter(await self.store.rows(Run, owner=run.owner, id=run.id)), None)
                     if row is None or row.status not in ACTIVE or row.holder != self.holder:
-                        self._broken.pop(run.id, None)
+                        self._broken.pop(run.key, None)
                     else:
                         await self.claim(row, program)
                     return
                 except Unavailable as error:
                     broken.error, broken.times = error, broken.times + 1
         finally:
-            self._healing.pop(run.id, None)
+            self._healing.pop(run.key, None)
 
     def runner(self, program: Program) -> Runner:
         """What drives the runs of a program, made once. Raises DocumentError for a graph that cannot run."""
@@ -301,7 +302,7 @@ class Dispatch:
                 except Unavailable:
                     await self.clock.sleep(WAIT_SECONDS)
         finally:
-            self._waiting.pop(run.id, None)
+            self._waiting.pop(run.key, None)
 
     async def _beat(self) -> None:
         while True:
@@ -310,9 +311,9 @@ class Dispatch:
             if not driven:
                 continue
             with suppress(CauselineError):
-                held = {run.id for run in await self.store.renew(self.holder)}
-                for run_id, one in driven.items():
-                    if run_id not in held and one.loaded is not None:
+                held = {run.key for run in await self.store.renew(self.holder)}
+                for key, one in driven.items():
+                    if key not in held and one.loaded is not None:
                         one.task.cancel()
 
     async def _listen(self) -> None:
@@ -324,7 +325,7 @@ class Dispatch:
                 if self._driven:
                     for run in await self.store.rows(Run, owner=None, status=("running",)):
                         if run.cancel_requested and run.holder == self.holder:
-                            self.stop(run.id)
+                            self.stop(*run.key)
             await self.clock.sleep(CANCEL_SECONDS)
 
 

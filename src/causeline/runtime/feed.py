@@ -13,6 +13,8 @@ from causeline.errors import Missing
 from causeline.runtime.records import ACTIVE, Run
 from causeline.runtime.store import Store
 
+Key = tuple[str, str]
+"""Owner and run id: ids are chosen by clients, and unique for each owner only."""
 TAIL = 1024
 LAST = frozenset({"run_finished", "run_error"})
 
@@ -36,7 +38,8 @@ class _Live:
         """Events above `number`, or None if the tail does not reach back that far."""
         if not self.tail or self.tail[0]["seq"] > number + 1:
             return None
-        return [event for event in self.tail if event["seq"] > number] if self.tail[-1]["seq"] > number else ()
+        fresh = self.tail[-1]["seq"] - number
+        return [self.tail[-place] for place in range(fresh, 0, -1)] if fresh > 0 else ()
 
 
 class Feed:
@@ -44,20 +47,20 @@ class Feed:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._live: dict[str, _Live] = {}
+        self._live: dict[Key, _Live] = {}
 
-    def begin(self, run_id: str) -> None:
+    def begin(self, key: Key) -> None:
         """This process executes the run from now on."""
-        self._live[run_id] = _Live()
+        self._live[key] = _Live()
 
-    def end(self, run_id: str) -> None:
-        live = self._live.pop(run_id, None)
+    def end(self, key: Key) -> None:
+        live = self._live.pop(key, None)
         if live is not None:
             live.wake()
 
-    def publish(self, run_id: str, first: int, events: Sequence[Mapping[str, Any]]) -> None:
+    def publish(self, key: Key, first: int, events: Sequence[Mapping[str, Any]]) -> None:
         """These events are durable now."""
-        live = self._live.get(run_id)
+        live = self._live.get(key)
         if live is not None:
             live.tail.extend({**event, "seq": first + index} for index, event in enumerate(events))
             live.wake()
@@ -66,7 +69,7 @@ class Feed:
         """Events above `after` as stored, with `seq`; ends after the run's last one. Raises Missing."""
         cursor, token = after, 0
         while True:
-            live = self._live.get(run_id)
+            live = self._live.get((owner, run_id))
             ticket = self._ticket(live)
             batch = live.after(cursor) if live is not None else None
             if batch is None:

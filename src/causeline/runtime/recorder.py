@@ -29,7 +29,7 @@ CALL_EVENTS = frozenset({"tool_call_start", "tool_call_args", "tool_call_end", "
 FLUSH_SECONDS = 0.05
 WAIT = "wait"
 """The port of a progress row that says until when (UTC seconds) a step waits for a provider that asked for it."""
-Publish = Callable[[str, int, Sequence[Mapping[str, Any]]], None]
+Publish = Callable[[tuple[str, str], int, Sequence[Mapping[str, Any]]], None]
 
 
 class Recorder:
@@ -298,7 +298,7 @@ class Recorder:
             self.head = self.session_head = checkpoint.id
             self.steps = checkpoint.step + 1
         if events:
-            self.publish(self.run.id, first, events)
+            self.publish(self.run.key, first, events)
 
 
 async def _whole(write: Coroutine[Any, Any, None]) -> None:

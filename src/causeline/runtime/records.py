@@ -78,6 +78,11 @@ class Run:
     epoch: int = 0
     queue: int = 0
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """What is unique in a store."""
+        return self.owner, self.id
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:

@@ -128,7 +128,7 @@ class Runtime:
         if agent is not None:
             program = self._named(agent)
             self._programs[run.agent] = program
-        if run.status not in ACTIVE or self._dispatch.drives(run_id):
+        if run.status not in ACTIVE or self._dispatch.drives(self.owner, run_id):
             return RunHandle(self, run.id, run.session)
         self._program_of(run)
         if run.status == "running" and not await self._dispatch.gone(run):
@@ -270,7 +270,7 @@ class Runtime:
         if on_busy == "cancel" and not started.known:
             for other in await self.store.rows(Run, owner=self.owner, session=run.session, status=("running",)):
                 if other.cancel_requested:
-                    self._dispatch.stop(other.id)
+                    self._dispatch.stop(*other.key)
         return RunHandle(self, started.run.id, started.run.session)
 
     async def _check_results(self, run: Run, messages: Sequence[Message]) -> None:

@@ -42,7 +42,7 @@ class RunsBelow:
             dispatch.accept(started.run, own, known=started.known)
             await dispatch.ended(scope.owner, run_id)
         except asyncio.CancelledError:
-            if not dispatch.leaves(scope.run_id):
+            if not dispatch.leaves(scope.owner, scope.run_id):
                 await asyncio.shield(dispatch.cancel(scope.owner, run_id))
             raise
         row = (await dispatch.store.rows(Run, owner=scope.owner, id=run_id))[0]
