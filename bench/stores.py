@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from causeline.adapters.stores import open_store
+from causeline.adapters.stores import encoding, migrate, open_store, operations
+from causeline.adapters.stores.threads import converse
 from causeline.causal import AgentState, CausalNode, checkpoint_id
 from causeline.runtime.records import Checkpoint, Commit, Run
 from causeline.runtime.store import Store
@@ -135,6 +136,25 @@ def bare_commits(path: Path, count: int) -> list[float]:
     return spent
 
 
+def same_statements(path: Path, count: int) -> list[float]:
+    """Seconds of each commit of a step on a bare connection, in this thread: what handing it to the writer's thread is compared with."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    migrate.prepare(connection, str(path), 1.0)
+    rounds = Rounds("bare")
+    run = Run(id=rounds.run, session="bare", owner=OWNER, status="running", agent="a", created_at=AT, holder="h")
+    converse(connection, operations.start(run, encoding.run_body(run), "reject"))
+    spent: list[float] = []
+    for commit in [commit for number in range(count) for commit in rounds.round(number)]:
+        started = time.perf_counter()
+        writing = operations.writing(commit)
+        connection.execute("BEGIN IMMEDIATE")
+        converse(connection, operations.write(writing))
+        connection.execute("COMMIT")
+        spent.append(time.perf_counter() - started)
+    connection.close()
+    return spent
+
+
 async def timed(call: Callable, times: int = 50) -> float:
     """Median seconds of an awaited call."""
     spent: list[float] = []
@@ -160,7 +180,8 @@ async def measure(url: str, folder: Path, rounds: int, sessions: int) -> None:
     bare = statistics.median(bare_commits(folder / "bare.db", 2 * rounds))
     spent, run = await one_session(store, rounds)
     print(f"{url.partition(':')[0]}, {rounds} rounds")
-    line("bare commit of 1 kB", bare, bare)
+    line("bare SQLite commit of 1 kB", bare, bare)
+    line("commit of a step on a bare SQLite connection", statistics.median(same_statements(folder / "same.db", rounds)), bare)
     line("commit of a step, one session, median", statistics.median(spent), bare)
     line("  its 99th percentile", statistics.quantiles(spent, n=100)[98], bare)
     line("branch of the whole run", await timed(lambda: store.branch(OWNER, run.session, run.head), 5), bare)

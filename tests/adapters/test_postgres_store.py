@@ -117,6 +117,25 @@ class TestConnections:
             assert await connection.fetchval(count) <= 4
             assert len(await store.renew("h1")) == 40
 
+    async def test_the_calls_that_wait_are_bounded(self, schema_url, monkeypatch):
+        async with opened(schema_url) as store:
+            monkeypatch.setattr("causeline.adapters.stores.postgres.WAITING", 5)
+            ends = await asyncio.gather(*[queue(store, f"r{n}", session=f"s{n}") for n in range(9)], return_exceptions=True)
+            refusals = [end for end in ends if isinstance(end, BaseException)]
+            assert len(refusals) == 4
+            assert all(isinstance(refusal, Unavailable) and refusal.retry_after == 1.0 for refusal in refusals)
+            assert len(await store.rows(Run, owner=OWNER)) == 5
+
+    async def test_a_fault_of_ours_is_raised_and_holds_nobody_up(self, schema_url, monkeypatch):
+        async with opened(schema_url) as store:
+            writers = [await begin(store, f"r{n}", session=f"s{n}") for n in range(3)]
+            with monkeypatch.context() as patch:
+                patch.setattr("causeline.adapters.stores.postgres._arguments", lambda given: 1 // 0)
+                ends = await asyncio.gather(*[writer.go() for writer in writers], return_exceptions=True)
+            assert [type(end) for end in ends] == [ZeroDivisionError] * 3
+            assert (await run_row(store)).head is None
+            await Writer(store, await run_row(store)).go()
+
     async def test_a_call_that_cannot_get_a_connection_in_time_is_unavailable(self, schema_url):
         async with opened(schema_url, connections=1, patience=0.3) as store, connected(schema_url) as connection:
             writer = await begin(store)

@@ -41,9 +41,11 @@ class Groups:
             group = self._take()
             try:
                 ends = await self._send([given for given, _ in group])
-            except BaseException as error:
+            except asyncio.CancelledError as error:
                 _resolve(group, [error] * len(group))
                 raise
+            except Exception as error:  # noqa: BLE001 - a fault of ours belongs to those who wait
+                ends = [error] * len(group)
             _resolve(group, ends)
 
     def _take(self) -> list[tuple[Writing, "asyncio.Future[None]"]]:

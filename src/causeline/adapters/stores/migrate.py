@@ -14,6 +14,7 @@ from causeline.errors import Invalid
 APPLICATION = int.from_bytes(b"csln", "big")
 """Says in the header of a file whose it is (PRAGMA application_id)."""
 _PAUSE = 0.01
+_HEADER = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_application_id, pragma_user_version"
 
 
 def prepare(connection: sqlite3.Connection, place: str, patience: float) -> Sequence[str]:
@@ -47,12 +48,13 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _check(connection: sqlite3.Connection, place: str) -> None:
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    # One statement, so that all three are of one moment: another process may be making the file right now.
+    application, version, tables = connection.execute(_HEADER).fetchone()
     if application != APPLICATION:
-        if application or _version(connection) or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+        if application or version or tables:
             raise Invalid(f"{place} is a database of another program; choose another file", place=place)
         return
-    version, known = _version(connection), len(migrations("sqlite"))
+    known = len(migrations("sqlite"))
     if version > known:
         raise Invalid(
             f"{place} has format {version}, this causeline knows formats up to {known}; use the causeline that wrote it, or a later one",

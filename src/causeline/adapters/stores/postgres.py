@@ -29,6 +29,8 @@ Connection = Any
 Begin = Callable[[], Operation[T]]
 SCHEMA = "causeline"
 CONNECTIONS = 10
+WAITING = 10_000
+"""Calls that may be under way or wait for a connection."""
 TRIES = 5
 """How often a transaction begins anew when another one came in between."""
 _CLASHED = frozenset({"23", "40"})
@@ -236,6 +238,8 @@ class PostgresStore:
         """Around every call, so that closing can wait for them."""
         if not self._opened:
             raise Misuse(f"the store in {self._place} is not open; await open() first")
+        if self._busy >= WAITING:
+            raise Unavailable(f"{WAITING} calls wait for {self._place}; slow down", retry_after=1.0)
         self._busy += 1
         try:
             yield
