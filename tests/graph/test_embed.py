@@ -291,3 +291,22 @@ async def test_an_answer_already_used_before_a_crash_is_accepted_again():
     rows = [through_json(item.to_plain()) for item in journal.items]
     again = await d.resume("urn:t:parent", {**saved, "progress": rows[:1]}, answers={"inner/c0": "yes"})
     assert (again.status, again.state["answer"], ran) == ("completed", "yes", [None, "yes"])
+
+
+@pytest.mark.parametrize("scattered", [False, True])
+async def test_a_pause_at_the_greatest_depth_is_saved_and_answered(scattered):
+    def turn(ctx):
+        return Outcome("down" if ctx.state["n"] > 0 else "bottom", {"n": ctx.state["n"] - 1, "items": [1]})
+
+    graph = Graph("urn:t:deep").node("turn", turn, {"down": "in", "bottom": "ask"}).node("ask", ask, {"done": "end"})
+    if scattered:
+        ports: dict[str, str] = dict.fromkeys(("all-success", "partial", "all-error", "empty"), "join")
+        graph.scatter("in", "items", ports, dag="urn:t:deep", state_input={"n": "n", "kept": "kept"})
+        graph.gather("join", ["in"], "discard", {"success": "end", "error": "bad", "empty": "bad"}).terminal("bad", "failed")
+    else:
+        graph.embed("in", "urn:t:deep", {"success": "end"}, state_input={"n": "n", "kept": "kept"})
+    deep = dispatcher(graph.terminal("end"))
+    result = await deep.execute("urn:t:deep", {"n": Limits().depth - 1, "kept": [[[["value"]]]]})
+    assert result.status == "interrupted"
+    result = await deep.resume("urn:t:deep", through_json(result.saved()), answers="yes")
+    assert result.status == "completed"

@@ -205,7 +205,7 @@ class Dispatcher:
             channel: value if channel in unstored else plain(value, channel)
             for channel, value in cast("Mapping[str, Any]", saved["channels"]).items()
         }
-        return Child(plan, reader.position(plan, plain(saved["position"], "position")), Channels({**values, **state}, reducers))
+        return Child(plan, reader.position(plan, saved["position"]), Channels({**values, **state}, reducers))
 
     def _start(self, child: Child, terms: _Terms, answers: Mapping[str, Any]) -> Execution:
         limits = terms.limits or self.limits

@@ -150,10 +150,11 @@ class Execution:
         return Result(status, dict(frame.channels.values), failure, asked, tuple(control.warnings), self.saved)
 
     def saved(self) -> dict[str, Any]:
-        """Plain JSON {position, channels, document} of where it stands, also while it runs. Raises NotPlain."""
+        """Plain JSON {position, channels, document} of where it stands, also while it runs. Raises NotPlain.
+        Only values have a bound of depth; documents stand in each other as deep as they may."""
         frame = self._frame
-        position = plain(frame.position.to_plain(frame.program.plan), "position")
-        return {"document": frame.program.plan.document.hash, "position": position, "channels": frame.channels.to_plain()}
+        plan = frame.program.plan
+        return {"document": plan.document.hash, "position": frame.position.to_plain(plan, plain), "channels": frame.channels.to_plain()}
 
 
 class _Events:

@@ -128,21 +128,22 @@ class Position:
         """True if a barrier still holds records."""
         return any(queue for barrier in self.barriers.values() for queue in barrier.waiting.values())
 
-    def to_plain(self, plan: Plan) -> dict[str, Any]:
-        """Plain JSON; parts that are empty are left out. Values are shared, not copied, where nothing changes them any more."""
+    def to_plain(self, plan: Plan, value: "Taken | None" = None) -> dict[str, Any]:
+        """Plain JSON; parts that are empty are left out. Values are shared where nothing changes them any more, or taken by `value`."""
+        take = value or _shared
         found: dict[str, Any] = {"visits": self.visits}
         many = len(plan.entries) > 1
         if self.branches:
-            found["branches"] = [_branch_to_plain(plan, branch, many) for branch in self.branches]
+            found["branches"] = [_branch_to_plain(plan, branch, many, take) for branch in self.branches]
         if self.barriers:
             found["barriers"] = {
-                plan.placements[number].name: _barrier_to_plain(plan, number, barrier) for number, barrier in self.barriers.items()
+                plan.placements[number].name: _barrier_to_plain(plan, number, barrier, take) for number, barrier in self.barriers.items()
             }
         if self.reached:
             found["reached"] = [plan.placements[number].name for number in self.reached]
         if self.races:
             found["races"] = {
-                channel: [[labels(plan, lineage), plan.placements[at].name, value] for lineage, at, value in entries]
+                channel: [[labels(plan, lineage), plan.placements[at].name, take(written, channel)] for lineage, at, written in entries]
                 for channel, entries in self.races.items()
             }
         if self.pre:
@@ -150,6 +151,13 @@ class Position:
         if self.post:
             found["post"] = self.post
         return found
+
+
+Taken = Callable[[Any, str], Any]
+
+
+def _shared(value: Any, _what: str) -> Any:
+    return value
 
 
 Resolve = Callable[[str], tuple[Plan, Mapping[str, Reducer]]]
@@ -216,27 +224,27 @@ def _inner_parked(inner: Child | Fan | None) -> bool:
     return bool(inner.parked) or any(child.position.is_parked() for child in inner.children.values())
 
 
-def _branch_to_plain(plan: Plan, branch: Branch, many: bool) -> dict[str, Any]:
+def _branch_to_plain(plan: Plan, branch: Branch, many: bool, take: Taken) -> dict[str, Any]:
     found: dict[str, Any] = {"at": plan.placements[branch.at].name}
     if many:
         found["from"] = labels(plan, branch.lineage)
     if branch.waits:
         found["waits"] = True
-        found["question"] = branch.question
+        found["question"] = take(branch.question, "question")
     if branch.arrived is not None:
-        found["arrived"] = branch.arrived
+        found["arrived"] = take(branch.arrived, "arrived")
     if isinstance(branch.inner, Child):
-        found["child"] = child_to_plain(branch.inner)
+        found["child"] = child_to_plain(branch.inner, take)
     elif branch.inner is not None:
-        found["fan"] = _fan_to_plain(branch.inner)
+        found["fan"] = _fan_to_plain(branch.inner, take)
     return found
 
 
-def _barrier_to_plain(plan: Plan, number: int, barrier: Barrier) -> dict[str, Any]:
+def _barrier_to_plain(plan: Plan, number: int, barrier: Barrier, take: Taken) -> dict[str, Any]:
     sources = list(plan.slots[number])
     found: dict[str, Any] = {
         "waiting": {
-            "" if slot == UNCOUNTED else sources[slot]: [[labels(plan, lineage), arrival] for lineage, arrival in queue]
+            "" if slot == UNCOUNTED else sources[slot]: [[labels(plan, lineage), take(arrival, "arrival")] for lineage, arrival in queue]
             for slot, queue in sorted(barrier.waiting.items())
             if queue
         }
@@ -246,17 +254,17 @@ def _barrier_to_plain(plan: Plan, number: int, barrier: Barrier) -> dict[str, An
     return found
 
 
-def child_to_plain(child: Child) -> dict[str, Any]:
+def child_to_plain(child: Child, take: Taken = _shared) -> dict[str, Any]:
     """Plain JSON of a child document; its channels are copied, because they still change."""
     return {
         "document": child.plan.document.id,
         "hash": child.plan.document.hash,
-        "position": child.position.to_plain(child.plan),
+        "position": child.position.to_plain(child.plan, take),
         "channels": child.channels.to_plain(),
     }
 
 
-def _fan_to_plain(fan: Fan) -> dict[str, Any]:
+def _fan_to_plain(fan: Fan, take: Taken) -> dict[str, Any]:
     found: dict[str, Any] = {"done": [list(one) for one in fan.done], "tally": dict(fan.tally)}
     if fan.first is not None:
         found["first"] = list(fan.first)
@@ -265,13 +273,13 @@ def _fan_to_plain(fan: Fan) -> dict[str, Any]:
     if fan.ahead:
         found["ahead"] = [[index, plain(record, "ahead")] for index, record in sorted(fan.ahead.items())]
     if fan.parked:
-        found["parked"] = [[index, question] for index, question in sorted(fan.parked.items())]
+        found["parked"] = [[index, take(question, "question")] for index, question in sorted(fan.parked.items())]
     if fan.children:
-        found["children"] = [[index, child_to_plain(child)] for index, child in sorted(fan.children.items())]
+        found["children"] = [[index, child_to_plain(child, take)] for index, child in sorted(fan.children.items())]
     if fan.pending:
-        found["pending"] = [[index, list(rows)] for index, rows in sorted(fan.pending.items())]
+        found["pending"] = [[index, take(rows, "pending")] for index, rows in sorted(fan.pending.items())]
     if fan.failure is not None:
-        found["failure"] = fan.failure
+        found["failure"] = take(fan.failure, "failure")
     if fan.total is not None:
         found["total"] = fan.total
     return found
@@ -288,7 +296,7 @@ class Reader:
         """Raises PositionMismatch naming what does not fit."""
         try:
             return self._position(plan, found)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise PositionMismatch(
                 f"the saved position cannot be read against {plan.document.id}: {error!r}; it was damaged, or written by another version"
             ) from error
@@ -333,20 +341,21 @@ class Reader:
             slots = plan.slots[number]
             position.barriers[number] = Barrier(
                 {
-                    slots[source] if source else UNCOUNTED: [(lineage(origin), arrival) for origin, arrival in queue]
+                    slots[source] if source else UNCOUNTED: [(lineage(origin), plain(arrival, "arrival")) for origin, arrival in queue]
                     for source, queue in one["waiting"].items()
                 },
                 lineage(one.get("fired", [])),
             )
         position.reached = [at(name) for name in found.get("reached", ())]
         position.races = {
-            channel: [(lineage(origin), at(name), value) for origin, name, value in entries]
+            channel: [(lineage(origin), at(name), plain(value, channel)) for origin, name, value in entries]
             for channel, entries in found.get("races", {}).items()
         }
         return position
 
     def _branch(self, plan: Plan, at: int, lineage: int, found: Mapping[str, Any]) -> Branch:
-        branch = Branch(at, lineage, arrived=found.get("arrived"), waits=found.get("waits", False), question=found.get("question"))
+        arrived, question = plain(found.get("arrived"), "arrived"), plain(found.get("question"), "question")
+        branch = Branch(at, lineage, arrived=arrived, waits=found.get("waits", False), question=question)
         placement = plan.placements[at]
         if "child" in found:
             self._fits(plan, placement, Embedded)
@@ -378,12 +387,12 @@ class Reader:
         return Fan(
             [list(one) for one in found["done"]],
             dict(found["tally"]),
-            found.get("first"),
+            plain(found.get("first"), "first"),
             plain(found.get("kept"), "kept"),
-            dict(found.get("ahead", ())),
-            dict(found.get("parked", ())),
+            {index: plain(record, "ahead") for index, record in found.get("ahead", ())},
+            {index: plain(question, "question") for index, question in found.get("parked", ())},
             {index: self._child(one) for index, one in found.get("children", ())},
-            {index: list(rows) for index, rows in found.get("pending", ())},
-            found.get("failure"),
+            {index: plain(rows, "pending") for index, rows in found.get("pending", ())},
+            plain(found.get("failure"), "failure"),
             found.get("total"),
         )
