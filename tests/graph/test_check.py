@@ -1,5 +1,7 @@
 """Every mistake that can be planted in a document gives one finding, at its place."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +43,28 @@ def test_two_mistakes_in_different_places_are_two_findings() -> None:
 
 def where(mistake: str) -> str:
     return PLANTED[mistake][2].split(".")[0]
+
+
+def renamed(document, number, name):
+    document["nodes"][number]["@id"] = name
+
+
+LOST = {
+    "gone": lambda document, number, _other: document["nodes"].pop(number),
+    "misspelt": lambda document, number, _other: renamed(document, number, document["nodes"][number]["@id"] + "x"),
+    "renamed": lambda document, number, _other: renamed(document, number, "urn:elsewhere:1"),
+    "doubled": lambda document, number, other: renamed(document, number, document["nodes"][other]["@id"]),
+}
+
+
+@pytest.mark.parametrize("how", LOST)
+@pytest.mark.parametrize("number", range(12))
+def test_a_placement_that_is_not_where_it_is_looked_for_is_one_finding(how: str, number: int) -> None:
+    """However many routes, entrypoints and gathers lead to it."""
+    for other in {0, 6, 8, 11} - {number}:
+        document = json.loads(Path("tests/golden/documents/react-agent.jsonld").read_bytes())
+        LOST[how](document, number, other)
+        assert len(found := check(load(document))) == 1, "\n".join(map(str, found))
 
 
 def test_twelve_mistakes_in_one_document_are_twelve_findings() -> None:

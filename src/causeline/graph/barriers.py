@@ -17,8 +17,9 @@ def barrier_findings(scope: Scope) -> Iterator[Finding]:
     """Faults of the sources first; the barrier itself is judged only where the sources are right."""
     ways = scope.ways
     reached = {ways.ids[number] for number in ways.reach(ways.entries.values())}
+    doubled = {placement.id for placement in scope.document.shadowed}
     for number, placement in enumerate(ways.placements):
-        if not isinstance(placement, Gather) or placement.id in scope.unsure or scope.spoiled(placement, "sources"):
+        if not isinstance(placement, Gather) or placement.id in scope.unsure | doubled or scope.spoiled(placement, "sources"):
             continue
         faults = list(_source_findings(scope, number, placement, reached))
         yield from faults
@@ -41,7 +42,8 @@ def _source_findings(scope: Scope, number: int, gather: Gather, reached: set[str
     for source in wrong:
         known = source in scope.ways.index
         blind = known and scope.ways.index[source] in scope.ways.open_ended
-        if blind:  # its lost route, already reported, may have led here
+        gone = not known and (source in scope.ways.dangling or scope.ways.number(source) is not None)
+        if blind or gone:  # already reported: its lost route, or that it is not there
             continue
         path = join(join(scope.place(gather.id), "sources"), source)
         if known:

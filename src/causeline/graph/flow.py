@@ -28,19 +28,22 @@ def _hint(scope: Scope, iri: str) -> str:
 def _entrypoints(scope: Scope) -> Iterator[Finding]:
     for label, iri in scope.document.entrypoints.items() if scope.ways.index else ():
         path = join("entrypoints", label)
-        if iri not in scope.ways.index:
+        if scope.ways.number(iri) is None:
             yield Finding(
                 "entrypoint_missing", None, f"entrypoint {label!r} leads to {iri}, which is not a placement here; {_hint(scope, iri)}", path
             )
-        elif isinstance(scope.document.placements[iri], Phase):
+        elif isinstance(scope.document.placements.get(iri), Phase):
             yield Finding(
                 "route_to_phase", iri, f"entrypoint {label!r} leads to a phase, which runs by itself; lead it to a placement", path
             )
 
 
 def _dangling(scope: Scope) -> Iterator[Finding]:
-    """One finding for a target that is missing, however many routes lead to it."""
+    """One finding for a target that is missing, however many routes lead to it; none if an entrypoint leads there too."""
+    told = set(scope.document.entrypoints.values()) if scope.ways.index else set[str]()
     for iri, routes in scope.ways.dangling.items():
+        if iri in told:
+            continue
         number, port = routes[0]
         also = "" if len(routes) == 1 else f" (and {len(routes) - 1} more routes lead there)"
         yield scope.finding(
@@ -69,7 +72,7 @@ def _explained(scope: Scope) -> list[tuple[int, int]]:
     """Lost routes, each with what then has none leading to it: one mistake, not two.
 
     Which placement a lost route led to is a guess: the next in the document, or the only way to end `completed`, or,
-    where all routes of a placement are lost, any part of the flow of more than one placement.
+    where all routes of a placement or a placement itself are lost, any part of the flow of more than one placement.
     """
     ways = scope.ways
     lost = sorted(
@@ -79,7 +82,7 @@ def _explained(scope: Scope) -> list[tuple[int, int]]:
         return []
     reached = ways.reach(ways.entries.values())
     ended = any(_completes(scope, number) for number in reached)
-    bare = any(not scope.ways.routes[number] for number in lost)
+    bare = any(not scope.ways.routes[number] for number in lost) or any(ways.meant(iri) is None for iri in ways.dangling)
     found: list[tuple[int, int]] = []
     for component in ways.unreachable_roots():
         region = ways.reach(component) - reached

@@ -28,24 +28,27 @@ class Ways:
         self.routes: list[dict[str, int]] = [{} for _ in self.ids]
         self.open_ended: set[int] = set()
         self._guesses: dict[str, str | None] = {}
+        self._renamed = {
+            one.name: self.index[one.id] for placement in document.shadowed for one in (document.placements[placement.id], placement)
+        }
         for placement in (*self.placements, *document.shadowed):
             self._add_routes(self.index[placement.id], outputs_of(placement))
-        self.entries = {label: self.index[iri] for label, iri in document.entrypoints.items() if iri in self.index}
+        self.entries = {label: number for label, iri in document.entrypoints.items() if (number := self.number(iri)) is not None}
         for iri in document.entrypoints.values():
-            if iri not in self.index and (guess := self.meant(iri)) is not None:
+            if self.number(iri) is None and (guess := self.meant(iri)) is not None:
                 self.entries.setdefault(f"?{iri}", self.index[guess])
         self._note_unreadable()
 
     def _add_routes(self, number: int, outputs: Mapping[str, str]) -> None:
         for port, iri in outputs.items():
-            target = self.index.get(iri)
+            target = self.number(iri)
             if target is None:
                 self.dangling.setdefault(iri, []).append((number, port))
                 self.open_ended.add(number)
                 guess = self.meant(iri)
                 target = None if guess is None else self.index[guess]
             if target is not None:
-                self.routes[number].setdefault(port, target)
+                self.routes[number].setdefault(port if port not in self.routes[number] else f"{port} of its double", target)
 
     def _note_unreadable(self) -> None:
         for problem in self.document.problems:
@@ -53,15 +56,24 @@ class Ways:
             if number is not None and ".outputs" in problem.path and problem.code in ("missing_field", "wrong_type", "bad_value"):
                 self.open_ended.add(number)
 
+    def number(self, iri: str) -> int | None:
+        """The placement of an IRI. One whose name is the last part, but whose own IRI another one has, counts with that one."""
+        return self.index.get(iri, self._renamed.get(iri[_cut(iri) :]) if self._renamed else None)
+
     def meant(self, iri: str) -> str | None:
-        """The placement an IRI that leads nowhere was most likely meant to be: the same up to a slip in the last part."""
+        """The placement an IRI that leads nowhere was most likely meant to be: the same up to a slip in the last part, else the one
+        whose name that part is."""
         if iri not in self._guesses and len(self._guesses) >= _GUESSES:
             return None
         if iri not in self._guesses:
             near = [(_likeness(iri, known), known) for known in self.ids]
             best = max(near, default=(0.0, None))
-            self._guesses[iri] = best[1] if best[0] >= 0.75 else None
+            self._guesses[iri] = best[1] if best[0] >= 0.75 else self._by_name.get(iri[_cut(iri) :])
         return self._guesses[iri]
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, str]:
+        return {placement.name: placement.id for placement in self.placements}
 
     @cached_property
     def inbound(self) -> Mapping[int, list[int]]:
@@ -110,11 +122,16 @@ class Ways:
 
 def _likeness(iri: str, known: str) -> float:
     """How alike the last parts are, if all before them is equal; 0.0 otherwise."""
-    cut = max(known.rfind("/"), known.rfind(":"), known.rfind("#")) + 1
+    cut = _cut(known)
     if not iri.startswith(known[:cut]) or len(iri) - cut > 100:
         return 0.0
     matcher = SequenceMatcher(None, iri[cut:], known[cut:])
     return matcher.ratio() if matcher.real_quick_ratio() >= 0.75 else 0.0
+
+
+def _cut(iri: str) -> int:
+    """Where the last part begins."""
+    return max(iri.rfind("/"), iri.rfind(":"), iri.rfind("#")) + 1
 
 
 def _tarjan(numbers: Iterable[int], edges: Mapping[int, Sequence[int]]) -> Iterator[list[int]]:
