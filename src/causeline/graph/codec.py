@@ -24,8 +24,11 @@ class PathLike(Protocol):
     def __fspath__(self) -> str: ...
 
 
-def load(source: bytes | str | PathLike | dict[str, Any]) -> Document:
-    """Read a document. A str is JSON text if it begins with `{` or `[`, else a path.
+Source = bytes | str | PathLike | dict[str, Any] | list[Any]
+
+
+def load(source: Source) -> Document:
+    """Read a document. A str is JSON text if it begins with `{` or `[`, else a path; a dict or list is parsed JSON already.
 
     Raises DocumentError if no Document can be built; other faults are in `Document.problems`, which `check` reports.
     """
@@ -35,7 +38,7 @@ def load(source: bytes | str | PathLike | dict[str, Any]) -> Document:
         raise refuse("too_deep", "nested deeper than there is stack left") from None
 
 
-def _load(source: bytes | str | PathLike | dict[str, Any]) -> Document:
+def _load(source: Source) -> Document:
     value, problems = _json_of(source)
     data = plain_copy(value)
     if not isinstance(data, dict | list):
@@ -54,15 +57,15 @@ def dump_linked(document: Document) -> dict[str, Any]:
     return to_linked(document.plain)
 
 
-def _json_of(source: bytes | str | PathLike | dict[str, Any]) -> tuple[Any, list[Finding]]:
-    if isinstance(source, dict):
+def _json_of(source: Source) -> tuple[Any, list[Finding]]:
+    if isinstance(source, dict | list):
         return source, []
     if isinstance(source, bytes | bytearray | memoryview):
         return parse(bytes(source))
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
         return parse(source)
     if not isinstance(source, str) and not hasattr(source, "__fspath__"):
-        raise refuse("not_json", f"cannot load a {type(source).__name__}; give bytes, text, a path or a dict")
+        raise refuse("not_json", f"cannot load a {type(source).__name__}; give bytes, text, a path, a dict or a list")
     try:
         with open(source, "rb") as file:  # noqa: PTH123  (pathlib would open the disk to the whole package)
             return parse(file.read(MAX_BYTES + 1))
