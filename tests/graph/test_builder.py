@@ -214,3 +214,21 @@ def test_a_name_that_is_taken_does_not_stop_a_run_from_ending() -> None:
     document = Graph(IRI).node("end", say).build()
     assert check(document, [say]) == []
     assert way(document, "end", "done", {}) == "end-of-run"
+
+
+def test_a_graph_without_an_absolute_iri_fails_at_once_and_says_which_one_to_write() -> None:
+    with pytest.raises(Misuse, match="'orders' is not absolute; write something like urn:example:dag:orders"):
+        Graph("orders")
+
+
+def test_what_must_be_text_is_refused_where_it_is_written() -> None:
+    graph: Any = Graph(IRI).node("say", say)
+    with pytest.raises(Misuse, match="edge 'say' -> 'end': a condition .* must be text, not <function"):
+        graph.edge("say", "end", lambda state: True)
+    with pytest.raises(Misuse, match="the name of a placement must be text, not None"):
+        graph.edge("say", None)
+    with pytest.raises(Misuse, match="the name of a placement must be text, not 3"):
+        graph.node("other", say, {"done": 3})
+    with pytest.raises(Misuse, match="'third' runs 7; give a node's IRI, a Node or a function"):
+        graph.node("third", 7)
+    assert graph.build().placements.keys() == {f"{IRI}/node/say", f"{IRI}/node/end"}

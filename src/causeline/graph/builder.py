@@ -10,7 +10,7 @@ matches, and where nothing matches the run ends `completed`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from causeline.errors import Misuse
 from causeline.graph.codec import load
@@ -29,9 +29,11 @@ Child = str | Document | DagReference
 
 
 class Graph:
-    """A document in the making. Every method but `build` returns the graph itself."""
+    """A document in the making. Every method but `build` returns the graph itself. Raises Misuse for an IRI that is not absolute."""
 
     def __init__(self, iri: str, *, name: str | None = None, version: str = "1") -> None:
+        if not is_absolute(_text("Graph", "the IRI", iri)):
+            raise Misuse(f"Graph: the IRI {iri!r} is not absolute; write something like urn:example:dag:{percent_encode(iri)}", code="graph_iri")
         self.iri = iri
         self.name = name or iri.rpartition("/")[2].rpartition(":")[2] or iri
         self.version = version
@@ -48,7 +50,7 @@ class Graph:
 
     def place(self, name: str) -> str:
         """The IRI of the placement with this name; an absolute IRI stays as it is."""
-        return name if is_absolute(name) else f"{self.iri}/node/{percent_encode(name)}"
+        return name if is_absolute(_text(self.iri, "the name of a placement", name)) else f"{self.iri}/node/{percent_encode(name)}"
 
     def entrypoint(self, label: str) -> str:
         """The IRI of an entrypoint, for the sources of a gather."""
@@ -192,6 +194,10 @@ class Graph:
 
         Raises Misuse for an edge that could never be taken; a condition that does not parse is a finding of `check`.
         """
+        if when is not None:
+            _text(f"edge {source!r} -> {target!r}", "a condition on the state, such as 'total>100',", when)
+        for end in (source, target):
+            _text("edge", "the name of a placement", end)
         edges = self._edges.setdefault(source, [])
         if when != ERROR_EDGE and any(known is None for _, known in edges):
             raise Misuse(
@@ -255,9 +261,17 @@ class Graph:
     def _node(self, name: str, runs: Runs, outputs: Outputs) -> str:
         if isinstance(runs, str):
             return runs
+        if not callable(cast("object", runs)):
+            raise Misuse(f"{name!r} runs {runs!r}; give a node's IRI, a Node or a function", code="node_function")
         made = runs if isinstance(runs, Node) else _node_of(f"{self.iri}/code/{percent_encode(name)}", runs, outputs or ("done",))
         self._nodes[made.iri] = made
         return made.iri
+
+
+def _text(place: str, what: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise Misuse(f"{place}: {what} must be text, not {value!r}", code="graph_text")
+    return value
 
 
 def _node_of(iri: str, function: NodeFunction, ports: Iterable[str]) -> Node:
