@@ -10,6 +10,7 @@ import weakref
 import pytest
 
 from causeline.graph import Outcome, StreamChannel
+from causeline.graph.dispatcher import UnknownSource
 from causeline.graph.document import Reservoir
 from tests.graph.fanning import double, fan, item_document
 from tests.graph.walking import ManualClock, dispatcher, others, run, through_json
@@ -180,3 +181,13 @@ async def test_a_document_may_take_a_batch():
     items = [{"key": 0, "n": number} for number in range(5)]
     result = await run(fan("urn:t:item", field="sum", scatter=batches(2, concurrency=2)), {"items": items}, item_document(work))
     assert result.state["out"] == [1, 5, 4]
+
+
+async def test_a_source_that_no_scatter_reads_is_refused_with_the_name_that_was_meant():
+    echo = fan(lambda ctx: "success")
+    with pytest.raises(UnknownSource, match="no scatter over the source 'itms'; did you mean 'items'") as caught:
+        await run(echo, sources={"itms": [1]})
+    assert caught.value.facts["known"] == ["items"]
+    with pytest.raises(UnknownSource, match="its scatters read items"):
+        await run(echo, {"letters": iter("abc")})
+    assert (await run(echo, {"items": None})).status == "completed", "nothing to read from counts as no items"

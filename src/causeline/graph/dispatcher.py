@@ -6,12 +6,13 @@ Placement names and IRIs belong to their document: two documents may use the sam
 
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, cast
 
 from causeline.errors import Conflict, Missing, Misuse
 from causeline.graph.check import check
 from causeline.graph.control import Control, SystemClock
-from causeline.graph.document import Document
+from causeline.graph.document import Document, Scatter
 from causeline.graph.embed import open_child
 from causeline.graph.events import Journal, Limits, Progress
 from causeline.graph.execution import Execution
@@ -148,7 +149,7 @@ class Dispatcher:
     ) -> Execution:
         """An execution of a document, not yet started. `state` are the first channel values; `sources` is scatter source -> iterable or
         async iterable, for the top-level document (async iterables in `state` count as sources too); `deadline` is in
-        seconds from the start; `entry` names the one entrypoint to take. Raises Missing."""
+        seconds from the start; `entry` names the one entrypoint to take. Raises Missing, UnknownSource."""
         program = self._program(iri)
         if entry is not None and entry not in program.plan.entries:
             raise Missing(
@@ -156,6 +157,7 @@ class Dispatcher:
             )
         values = dict(state or {})
         found = {**_streams(values), **(sources or {})}
+        _check_sources(program.plan, found)
         child = open_child(program, {channel: value for channel, value in values.items() if channel not in found}, entry)
         return self._start(child, _Terms(found, deadline, limits, journal, services or {}, observers, first_step), {})
 
@@ -180,9 +182,10 @@ class Dispatcher:
         `answers` is pause key -> answer; a single value is taken where exactly one question is open. `state` holds values of channels that
         are not stored. Async sources must start from their beginning; finished items are passed over. With `adopt` the document may
         have changed, as long as every place the position needs is still there.
-        Raises PositionMismatch, UnknownAnswer, Missing.
+        Raises PositionMismatch, UnknownAnswer, UnknownSource, Missing.
         """
         program = self._program(iri)
+        _check_sources(program.plan, sources or {})
         child = self._restore(program, saved, state or {}, adopt=adopt)
         given = _answers(answers, list(pauses(child.plan, child.position)))
         try:
@@ -195,9 +198,12 @@ class Dispatcher:
 
     def _restore(self, program: Program, saved: Mapping[str, Any], state: Mapping[str, Any], *, adopt: bool) -> Child:
         plan, reducers = program.plan, program.reducers
-        missing = [key for key in ("document", "position", "channels") if key not in saved]
-        if missing:
-            raise PositionMismatch(f"{plan.document.id}: the saved state has no {missing[0]!r}; give what saved() returned")
+        known = cast("Any", saved if isinstance(cast("object", saved), Mapping) else {})
+        missing = [key for key in ("document", "position", "channels") if key not in known]
+        wrong = [key for key in ("position", "channels") if key in known and not isinstance(known[key], Mapping)]
+        if missing or wrong:
+            fault = f"has no {missing[0]!r}" if missing else f"holds no object under {wrong[0]!r}"
+            raise PositionMismatch(f"{plan.document.id}: the saved state {fault}; give what saved() returned")
         reader = Reader(self._bound, adopt=adopt)
         reader.check_hash(plan, saved["document"])
         unstored = {channel for channel, one in reducers.items() if not one.stored}
@@ -239,6 +245,21 @@ class UnknownAnswer(Misuse):
     """An answer that fits no open question. `facts["open"]` are the keys that are open."""
 
     code = "unknown_answer"
+
+
+class UnknownSource(Misuse):
+    """A source that no scatter of the document reads. `facts["known"]` are the names that are read."""
+
+    code = "unknown_source"
+
+
+def _check_sources(plan: Plan, given: Mapping[str, Any]) -> None:
+    known = list(dict.fromkeys(one.source for one in plan.placements if isinstance(one, Scatter)))
+    for name in given:
+        if name not in known:
+            near = get_close_matches(str(name), known, 1, 0.6)
+            told = f"did you mean {near[0]!r}?" if near else f"its scatters read {', '.join(known) or 'none: it has no scatter'}"
+            raise UnknownSource(f"{plan.document.id} has no scatter over the source {name!r}; {told}", source=str(name), known=known)
 
 
 def _answers(given: Any, asked: list[Pause]) -> Mapping[str, Any]:
