@@ -86,7 +86,7 @@ class ChangedLaws:
                     await write()
                     after = await asyncio.wait_for(waiting, 10)
                     assert after != token
-                    token = await watcher.changed(after, 0.3)
+                    token = await watcher.changed(after, 0.15)
         finally:
             if other is not store:
                 await other.close()
