@@ -4,26 +4,28 @@ The only module that names concrete adapters.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Never
 
-from causeline.adapters.models import open_model
 from causeline.adapters.hcl import read_hcl
+from causeline.adapters.models import open_model
 from causeline.adapters.stores import open_store
 from causeline.agent.definition import AgentDefinition
 from causeline.agent.manifest import Manifest, manifest_from_plain, read_manifest
-from causeline.agent.options import Options
+from causeline.agent.options import OPTION_NAMES, Options
 from causeline.errors import Misuse
 from causeline.models.emulate import in_mode
 from causeline.models.fallback import FallbackModel
-from causeline.models.model import Model
+from causeline.models.model import Model, ToolMode
 from causeline.models.retry import RetryModel
 from causeline.policy import RetryPolicy
 from causeline.runtime.clock import SystemClock
 from causeline.runtime.handle import RunResult
 from causeline.runtime.program import Program
 from causeline.runtime.runtime import Prompt, Runtime
+from causeline.tools.approval import ApprovalMode
+from causeline.tools.skills import Skill
 from causeline.tools.toolbox import ToolLike
 
 
@@ -31,11 +33,64 @@ class Agent(AgentDefinition):
     """A ReAct agent: a model, a system prompt, tools, and the rules of their loop.
 
     `model` is `"openai:NAME"`, `"local:smollm2"`, `"scripted:FILE"` or a Model. `tools` are functions marked with
-    `causeline.tool`, plain functions, or Tool records. Raises Invalid with every wrong option at once.
+    `causeline.tool`, plain functions, or Tool records; `use_tools` picks some of them by name. `system` may hold `{{ name }}`
+    variables. `output_type` is a Pydantic model or a dataclass that the answer has to fit. `max_tool_rounds` counts rounds a user
+    turn, `max_steps` steps a run, `max_repeats` equal calls with equal results in a row. Times are in seconds. `tool_approval` is
+    `"auto"`, `"ask"`, `"deny"`, `{pattern: mode}` or a function. The tool `remember` is offered unless `remember=False`.
+    `docs/reference/agent.md` has a line for each option. Raises Invalid with every wrong option at once.
     """
 
-    def __init__(self, model: str | Model, *, tools: Iterable[ToolLike] = (), **options: Any) -> None:
-        super().__init__(Options.checked(model=model, **options), tools, opened)
+    def __init__(  # the values an option has when it is not given are those of Options
+        self,
+        model: str | Model,
+        *,
+        name: str = "agent",
+        system: str | None = None,
+        tools: Iterable[ToolLike] = (),
+        use_tools: str | Sequence[str] | None = None,
+        skills: Sequence[Skill | str | Path | Mapping[str, Any]] = (),
+        skill_dir: str | Path | None = None,
+        input_key: str = "input",
+        output_key: str = "output",
+        messages_key: str = "messages",
+        tool_call_key: str = "_tool_call_name",
+        human_key: str = "ask_human",
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        response_format: Mapping[str, Any] | None = None,
+        output_type: Any = None,
+        provider: str | None = None,
+        base_url: str | None = None,
+        api_key_env: str | None = None,
+        chat_path: str | None = None,
+        auth_header: str | None = None,
+        auth_prefix: str | None = None,
+        max_tool_rounds: int | None = None,
+        max_steps: int | None = None,
+        max_repeats: int = 5,
+        tool_concurrency: int = 8,
+        tool_mode: ToolMode = "native",
+        parse_text_tool_calls: bool = True,
+        tool_error_mode: Literal["message", "raise"] = "message",
+        tool_timeout: float | None = None,
+        tool_retries: int = 0,
+        max_retries: int = 2,
+        fallbacks: Sequence[str | Model | Mapping[str, Any]] = (),
+        tool_approval: ApprovalMode = "auto",
+        memory: Any = None,
+        recall: Mapping[str, Any] | None = None,
+        remember: bool = True,
+        graph: Any = "react",
+        context_mode: Literal["transcript", "causal"] = "transcript",
+        context_tokens: int | None = None,
+        node_types: Sequence[str | Mapping[str, Any]] | None = None,
+        allow_dynamic_node_types: bool = False,
+        stream: bool = True,
+        on_token: Callable[[str], Any] | None = None,
+        **unknown: Never,  # a misspelt option is a finding beside the others, with the name that was meant
+    ) -> None:
+        given = {option: value for option, value in locals().items() if option in OPTION_NAMES}
+        super().__init__(Options.checked(**given, **unknown), tools, opened)
 
     @classmethod
     def from_manifest(cls, manifest: Manifest) -> "Agent":
@@ -43,6 +98,10 @@ class Agent(AgentDefinition):
         agent = cls.__new__(cls)
         AgentDefinition.__init__(agent, manifest.options, manifest.tools, opened, manifest=manifest.to_plain(), context=manifest.context)
         return agent
+
+    def __repr__(self) -> str:
+        model = self.options.model if isinstance(self.options.model, str) else self.options.model.name
+        return f"<agent {self.name}: {model}, tools {', '.join(self.toolbox.names()) or 'none'}>"
 
     async def run(self, prompt: Prompt = None) -> RunResult:
         """Run once, in memory, and say how it ended."""
@@ -89,7 +148,7 @@ def _candidate(model: str | Model, own: Mapping[str, Any], base: Path | None) ->
     return open_model(model, base=base, **own) if isinstance(model, str) else model
 
 
-def open(url: str = "memory://", *, owner: str = "default", agents: Sequence[Program] = ()) -> Runtime:  # noqa: A001  (the contract's name)
+def open(url: str = "memory://", *, owner: str = "default", agents: Sequence[Program] = ()) -> Runtime:
     """A runtime over the store at `url` (`memory://`, `sqlite:///path`, `postgresql://...`), to be used as `async with`."""
     return Runtime(open_store(url), owner=owner, programs=agents, build=agent_of)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from causeline.agent.modules import BrokenModule, Modules, attribute, modules_beside
-from causeline.agent.options import OPTION_NAMES, Options, option_findings, skill_findings
+from causeline.agent.options import OPTION_NAMES, Options, meant, option_findings, skill_findings
 from causeline.agent.remember import REMEMBER
 from causeline.agent.source import Place, Reader, Source, UnreadableText, read_source
 from causeline.errors import Invalid, Missing
@@ -141,8 +141,8 @@ class _Reading:
         self.findings.append(ManifestFinding(message, written, self.source.name, self.source.line(place)))
 
     def _unknown(self, key: str, known: tuple[str, ...], *place: str | int) -> None:
-        close = get_close_matches(key, known, n=1)
-        self._say("unknown key; " + (f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"), *place, key)
+        close = meant(key, known)
+        self._say("unknown key; " + (f"did you mean {close}?" if close else f"known are {', '.join(known)}"), *place, key)
 
     def _table(self, *place: str | int) -> Json:
         """The table at a place, {} where there is none."""

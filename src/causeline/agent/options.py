@@ -149,13 +149,27 @@ class Options:
 OPTION_NAMES: tuple[str, ...] = tuple(each.name for each in fields(Options))
 
 
+_OTHER_WORDS = {
+    "output": "output_type", "instructions": "system", "system_prompt": "system", "prompt": "system", "api_key": "api_key_env",
+    "url": "base_url", "approval": "tool_approval", "timeout": "tool_timeout", "retries": "max_retries", "rounds": "max_tool_rounds",
+    "max_rounds": "max_tool_rounds", "fallback": "fallbacks", "response_model": "output_type",
+}  # fmt: skip
+"""What elsewhere is the word for an option."""
+
+
+def meant(name: str, known: Sequence[str]) -> str | None:
+    """The known name that was probably meant by an unknown one."""
+    word = _OTHER_WORDS.get(name)
+    return word if word in known else next(iter(get_close_matches(name, known, n=1)), None)
+
+
 def option_findings(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(option, fault) for everything wrong with these values."""
     found: list[tuple[str, str]] = []
     for name in values:
         if name not in RULES:
-            close = get_close_matches(name, OPTION_NAMES, n=1)
-            found.append((name, "unknown option" + (f"; did you mean {close[0]}?" if close else "")))
+            close = meant(name, OPTION_NAMES)
+            found.append((name, "unknown option" + (f"; did you mean {close}?" if close else "")))
     if "model" not in values:
         found.append(("model", 'required; such as "openai:gpt-5-mini"'))
     found.extend((name, line) for name, value in values.items() if name in RULES for line in RULES[name](value))
