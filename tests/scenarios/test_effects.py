@@ -72,7 +72,7 @@ async def test_a_tool_slower_than_the_lease_is_not_started_elsewhere(world: Worl
         working = asyncio.create_task(other.work())
         seen = [one.beat for one in await other.store.rows(Run, owner="default")]
         await until(partial(beaten, other, run.id, seen[0] + 30))
-        assert not other._dispatch.drives(run.id)
+        assert not other._dispatch.drives("default", run.id)
         going.set()
         done = await run.result()
         working.cancel()
@@ -104,7 +104,7 @@ async def test_a_holder_that_was_taken_for_dead_cannot_write_any_more(world: Wor
         monkeypatch.setattr(other._dispatch, "gone", lambda run: _yes())
         done = await (await other.resume(run.id)).result()
         going.set()
-        await until(lambda: not holder._dispatch.drives(run.id))
+        await until(lambda: not holder._dispatch.drives("default", run.id))
         told = [one.text for one in await other.messages("s") if one.role == "tool"]
         assert (await states(other, run.id), (await other.run(run.id)).epoch) == ({"a": "unknown"}, 2)
     assert (done.answer, world.effects.lines) == ("done", ["slow"])

@@ -111,10 +111,19 @@ async def test_workers_share_a_queue_without_driving_anything_twice(world: World
             async for delta in super().stream(request):
                 yield delta
 
+    class Silent(Turns):
+        """Does not answer."""
+
+        async def stream(self, request):
+            await asyncio.Event().wait()
+            async for delta in super().stream(request):
+                yield delta
+
+    silent, _ = playing(Silent(), [write])
     agent, _ = playing(Asked([]), [write])
-    async with world.process(agent) as runtime:
+    async with world.process(silent) as runtime:
         for n in range(20):
-            await runtime.start(agent, str(n), session=f"s{n}", run_id=f"r{n}")
+            await runtime.start(silent, str(n), session=f"s{n}", run_id=f"r{n}")
     async with world.process(agent) as one, world.process(agent) as other:
         working = [asyncio.create_task(runtime.work(concurrency=4)) for runtime in (one, other)]
         assert {(await one.result(f"r{n}")).answer for n in range(20)} == {"done"}
