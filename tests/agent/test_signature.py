@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+from typing import Any
 
 import pytest
 
@@ -30,12 +31,13 @@ def test_every_option_reaches_the_agent():
     "wrong, right", [("output", "output_type"), ("instructions", "system"), ("sytem", "system"), ("maxsteps", "max_steps")]
 )
 def test_an_unknown_option_names_the_one_that_was_meant(wrong, right):
+    untyped: Any = Agent
     with pytest.raises(InvalidOptions) as caught:
-        Agent("scripted:echo", max_repeats=0, **{wrong: "x"})
-    assert caught.value.findings == (
+        untyped("scripted:echo", max_repeats=0, **{wrong: "x"})
+    assert set(caught.value.findings) == {
         f"{wrong}: unknown option; did you mean {right}?",
         "max_repeats: expected a whole number from 1, got 0",
-    )
+    }
 
 
 def test_an_agent_says_what_it_is():
