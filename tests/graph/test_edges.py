@@ -145,3 +145,26 @@ def test_any_text_compiles_to_a_truth_or_says_where_it_fails(text: str, state: d
     else:
         position = 0 if test(state) in (True, False) else -1
     assert 0 <= position <= len(text)
+
+
+@pytest.mark.parametrize(
+    "condition, value, expected",
+    [
+        ("n=12345678901234567891", 12345678901234567891, True),
+        ("n=12345678901234567891", 12345678901234567890, False),
+        ("n>12345678901234567890", 12345678901234567891, True),
+        ("n>12345678901234567890", "12345678901234567891", True),
+        ("n>1", 10**400, True),
+        ("n<1", 10**400, False),
+        ("n=3", "3.0", True),
+        ("n>=3.0", 3, True),
+        ("n>1", float("nan"), False),
+    ],
+)
+def test_whole_numbers_are_compared_exactly_at_any_size(condition: str, value: object, expected: bool) -> None:
+    assert holds(condition, n=value) is expected
+
+
+def test_nan_is_no_number_to_compare_with() -> None:
+    with pytest.raises(EdgeError, match="needs one number on its right"):
+        compile_test("n > nan")

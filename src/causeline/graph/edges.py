@@ -12,8 +12,10 @@ A missing value or null: `=x` is false, `!=x` is true. The other four operators 
 Law: pure; a text either compiles or raises EdgeError with the position of the fault, it is never silently false.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from operator import ge, gt, le, lt
 from typing import Any, NoReturn
 
 from causeline.errors import Invalid
@@ -30,6 +32,7 @@ _TOKEN = re.compile(
   | (?P<word>(?:[^\s,()"'=<>!]|!(?!=))(?:[^\s,()=<>!]|!(?!=))*))""",
     re.VERBOSE,
 )
+_WHOLE = re.compile(r"\s*[+-]?[0-9]{1,4000}\s*\Z")
 _KEYWORDS = frozenset({"and", "or", "not"})
 
 
@@ -200,13 +203,16 @@ def _text(value: Any) -> str:
     return str(value).strip().lower().rstrip(".,!?;:")
 
 
-def _number(value: Any) -> float | None:
+def _number(value: Any) -> int | float | None:
+    """The number a value is or spells; whole ones stay exact at any size. None for anything else and for NaN."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
-    try:
-        return float(value)
-    except (ValueError, OverflowError):
-        return None
+    if isinstance(value, str):
+        try:
+            value = int(value) if _WHOLE.match(value) else float(value)
+        except ValueError:
+            return None
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _equality(path: tuple[str, ...], wanted: bool, values: list[str]) -> Test:
@@ -224,7 +230,7 @@ def _equality(path: tuple[str, ...], wanted: bool, values: list[str]) -> Test:
 
 
 def _ordering(path: tuple[str, ...], operator: str, right: float) -> Test:
-    compare: Callable[[float, float], bool] = {">": float.__gt__, "<": float.__lt__, ">=": float.__ge__, "<=": float.__le__}[operator]
+    compare: Callable[[float, float], bool] = {">": gt, "<": lt, ">=": ge, "<=": le}[operator]
 
     def test(state: Mapping[str, Any]) -> bool:
         left = _number(_look(state, path))
