@@ -96,3 +96,16 @@ async def test_phases_of_a_child_are_not_repeated_after_a_crash():
         again = await d.resume("urn:t:parent", {**through_json(start), "progress": rows[:cut]})
         assert again.state == undisturbed.state
         assert [name for name, _ in seen] == ["pre", "main", "post"][cut:]
+
+
+async def test_a_post_phase_that_raised_is_past_and_the_next_one_is_not_repeated():
+    seen = []
+    graph = Graph("urn:t:p").node("main", noting(seen, "main"), {"done": "end"}).terminal("end")
+    d = dispatcher(graph.phase("broken", boom, "post").phase("whole", noting(seen, "whole"), "post"))
+    journal = Recording()
+    result = await d.execute("urn:t:p", journal=journal)
+    assert [name for name, _ in seen] == ["main", "whole"]
+    for position in (result.saved()["position"], journal.steps[-1].position):
+        again = await d.resume("urn:t:p", through_json({**result.saved(), "position": position}))
+        assert (again.status, again.state) == (result.status, result.state)
+    assert [name for name, _ in seen] == ["main", "whole"]

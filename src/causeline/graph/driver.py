@@ -18,7 +18,7 @@ from causeline.graph.embed import open_child, outputs, resolve, seeds
 from causeline.graph.events import Failure, LimitReached, Path, Status
 from causeline.graph.gather import ERROR, GATHERED, port_of, total_of, writes_of
 from causeline.graph.gather import failure_of as gathered_failure
-from causeline.graph.machine import verdict
+from causeline.graph.machine import PhaseReturned, step, verdict
 from causeline.graph.node import PARKED
 from causeline.graph.position import Branch, Child, Fan, key_part
 from causeline.graph.program import Site
@@ -320,6 +320,8 @@ class Frame(Level):
                 if not isinstance(error, Exception):
                     raise
                 self.control.warnings.append(failure_of(error, site.name, self.path, code="post_phase_failed"))
+                if over:  # it has had its turn
+                    step(self.program.plan, self.position, PhaseReturned(number))
 
     async def _phase(self, site: Site, slot: Slot, *, counts: bool = True) -> None:
         left = await self._call(site, slot, None)
