@@ -134,7 +134,12 @@ async def test_a_changed_document_is_refused_on_resume_unless_adopted():
         {"position": {}},
         {"position": {"visits": 1, "branches": [{}]}},
         {"position": []},
+        {"position": {"visits": "x"}},
+        {"position": {"visits": 0, "post": None}},
+        {"channels": None},
+        {"channels": []},
         {"progress": [{}]},
+        {"progress": 5},
         {"progress": [{"step": 0, "path": ["count"], "index": 0, "port": "done", "writes": {}}]},
     ],
 )

@@ -167,5 +167,5 @@ def test_a_long_chain_does_not_nest_too_deep_when_framed() -> None:
 @given(documents())
 def test_random_documents_survive_rdf(plain: dict[str, Any]) -> None:
     document = load(plain)
-    back = load(json.dumps(jsonld.from_rdf(oxigraph_text(dump_linked(document), pyoxigraph.RdfFormat.N_QUADS))))
+    back = load(oxigraph_text(dump_linked(document), pyoxigraph.RdfFormat.JSON_LD))  # pyld mistakes a backslash in N-Quads
     assert (back.plain, back.placements) == (document.plain, document.placements)

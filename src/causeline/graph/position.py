@@ -333,7 +333,8 @@ class Reader:
                 )
             return sum(bits[label] for label in given)
 
-        position = Position(visits=found["visits"], pre=found.get("pre", 0), post=found.get("post", 0))
+        visits, pre, post = (int.__index__(count) for count in (found["visits"], found.get("pre", 0), found.get("post", 0)))
+        position = Position(visits=visits, pre=pre, post=post)
         for one in found.get("branches", ()):
             position.branches.append(self._branch(plan, at(one["at"]), lineage(one["from"]) if "from" in one else 1, one))
         for name, one in found.get("barriers", {}).items():
