@@ -82,13 +82,37 @@ def test_a_run_off_the_head_branch_can_still_be_shown(told):
 
 def test_why_is_the_read_set_with_the_inference_last(told):
     nodes = told("show", "s1", "--json").last["nodes"]
-    answer, inference, before = nodes[-1]["id"], nodes[-2]["id"], [node["id"] for node in nodes[:-2]]
-    found = [one["id"] for one in told("why", answer, "--json").last["why"]]
-    assert found[-1] == inference
-    assert set(found[:-1]) <= set(before)
-    assert [line.split()[0] for line in told("why", answer).out.splitlines()] == found
-    ended = told("why", "cw_none")
-    assert (ended.code, "cw_none" in ended.err) == (1, True)
+    answer, inference, result = nodes[-1]["id"], nodes[-2]["id"], nodes[-3]["id"]
+    assert [one["id"] for one in told("why", answer, "--json").last["why"]] == [result, inference]
+    *rows, remark = told("why", answer).out.splitlines()
+    assert [row.split()[0] for row in rows] == [result, inference]
+    assert "3 more before them (--all)" in remark
+
+
+def test_why_all_is_everything_before_the_inference(told):
+    nodes = [node["id"] for node in told("show", "s1", "--json").last["nodes"]]
+    assert [one["id"] for one in told("why", nodes[-1], "--all", "--json").last["why"]] == nodes[:-1]
+    *rows, remark = told("why", nodes[-1], "--all").out.splitlines()
+    assert [row.split()[0] for row in rows] == nodes[:-1]
+    assert "--all" not in remark
+
+
+def test_why_of_a_question_says_that_no_inference_led_to_it(told):
+    goal = told("show", "s1", "--json").last["nodes"][0]["id"]
+    for words in ((), ("--all",)):
+        ended = told("why", goal, *words)
+        assert (ended.code, ended.out) == (0, "no inference led to this: it is a goal, which comes from outside the model\n")
+    assert told("why", goal, "--json").last == {"node": goal, "why": []}
+
+
+def test_why_of_no_node_says_where_nodes_are_listed(told):
+    for words in (("cw_none",), ("r1",), (told("show", "s1", "--json").last["nodes"][0]["id"], "--session", "s9")):
+        ended = told("why", *words)
+        assert ended.code == 1
+        assert words[0] in ended.err
+        assert "causeline show" in ended.err
+    assert "begins with cw_" in told("why", "r1").err
+    assert "session s9" in ended.err
 
 
 def test_recall_cites_what_it_says(told):
