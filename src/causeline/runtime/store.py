@@ -96,7 +96,8 @@ class Store(Protocol):
 
     async def changed(self, seen: int, timeout: float) -> int:
         """Wait until something was committed, by any process, since the token `seen` was returned, or `timeout`
-        seconds passed; return the new token. Pass 0 first."""
+        seconds passed; return the new token. Pass 0 first. What a process committed just before it died may go
+        unannounced, so wait with a timeout and then look."""
         ...
 
     async def load(self, session: Session, runs: Sequence[Run], links: Sequence[Link], calls: Sequence[CallRow]) -> None:
