@@ -184,3 +184,22 @@ async def test_saved_state_does_not_change_with_what_runs_on():
     resumed = d.resume(counting_list.iri, snapshots[2])
     assert (await resumed).state["l"] == [1] * 5
     assert len(snapshots[2]["channels"]["l"]) == 2
+
+
+@pytest.mark.parametrize("journal", [None, Recording()])
+async def test_a_reducer_that_raises_takes_nothing_and_journals_nothing(journal):
+    trouble = [True]
+
+    def touchy(old, write):
+        if trouble:
+            raise ValueError("not this")
+        return (old or 0) + write
+
+    graph = chain(lambda ctx: Outcome("done", {"seen": ["x"], "sum": 2, "plain": 1}))
+    d = dispatcher(graph, reducers={"seen": "append", "sum": touchy})
+    result = await d.execute(graph.iri, journal=journal)
+    assert (result.status, result.error.message, dict(result.state)) == ("failed", "not this", {})
+    assert journal is None or journal.steps == []
+    trouble.clear()
+    again = await d.resume(graph.iri, through_json(result.saved()))
+    assert (again.status, again.state) == ("completed", {"seen": ["x"], "sum": 2, "plain": 1})

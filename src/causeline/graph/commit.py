@@ -116,8 +116,9 @@ class Level:
         *,
         asked: Branch | None = None,
     ) -> Branch | None:
-        """Journal, then move the position and take the writes, then tell."""
+        """Journal, then move the position and take the writes, then tell. A reducer that raises does so before any of it."""
         event: Step | Progress | None = None
+        reduced = self.channels.reduced(writes)
         if self.depth == 1:
             before = self.position.fork() if self.control.journal is not None else None
             following = move()
@@ -131,7 +132,7 @@ class Level:
                 )
                 await self.journal_progress(event, slot)
             following = move()
-        self.channels.apply(writes, left.extended)
+        self.channels.apply(writes, left.extended, reduced)
         if event is not None:
             await self.control.tell(event)
         return following

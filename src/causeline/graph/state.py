@@ -109,18 +109,29 @@ class Channels:
         self.view: Mapping[str, Any] = MappingProxyType(self.values)
         self._owned: set[str] = set()
 
-    def apply(self, writes: Mapping[str, Any], extended: Container[str] = ()) -> None:
-        """Take the writes of one visit. Override channels in `extended` hold a list that is added to.
-        Raises Invalid where a write does not fit its reducer."""
+    def reduced(self, writes: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What stored channels with a reducer of the caller's own come to; raises what that raises, with nothing taken."""
+        found: dict[str, Any] = {}
+        for channel, write in writes.items() if self.reducers else ():
+            reducer = self.reducers.get(channel, OVERRIDE)
+            if reducer.stored and reducer.name not in BUILT_IN:
+                found[channel] = reducer.apply(self.values.get(channel), write)
+        return found
+
+    def apply(self, writes: Mapping[str, Any], extended: Container[str] = (), reduced: Mapping[str, Any] | None = None) -> None:
+        """Take the writes of one visit, all or none. Override channels in `extended` hold a list that is added to; `reduced` is what
+        that method said of these writes. Raises Invalid where a write does not fit its reducer."""
         if not self.reducers and not extended:
             self.values.update(writes)
             if self._owned:
                 self._owned.difference_update(writes)
             return
+        self.check(writes, extended)
+        ready = self.reduced(writes) if reduced is None else reduced
         for channel, write in writes.items():
             reducer = self.reducer(channel, extended)
-            if reducer is OVERRIDE:
-                self.values[channel] = write
+            if reducer is OVERRIDE or channel in ready:
+                self.values[channel] = ready.get(channel, write)
                 self._owned.discard(channel)
             else:
                 self._reduce(channel, reducer, write)
