@@ -4,7 +4,7 @@ The only module that names concrete adapters.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Never
 
@@ -12,9 +12,10 @@ from causeline.adapters.hcl import read_hcl
 from causeline.adapters.models import open_model
 from causeline.adapters.stores import open_store
 from causeline.agent.definition import AgentDefinition
-from causeline.agent.manifest import Manifest, manifest_from_plain, read_manifest
+from causeline.agent.manifest import Manifest, ManifestFinding, manifest_from_plain, read_manifest
 from causeline.agent.options import OPTION_NAMES, Options
-from causeline.errors import Misuse
+from causeline.agent.source import read_source
+from causeline.errors import CauselineError, Invalid, Misuse
 from causeline.models.emulate import in_mode
 from causeline.models.fallback import FallbackModel
 from causeline.models.model import Model, ToolMode
@@ -133,15 +134,20 @@ def opened(options: Options) -> Model:
 
 
 def _candidates(options: Options) -> list[Model]:
+    return [_candidate(model, own, options.base_dir) for _, model, own in _choices(options)]
+
+
+def _choices(options: Options) -> Iterator[tuple[str, str | Model, Mapping[str, Any]]]:
+    """The option that names a model, the model, and what it is opened with."""
     own = {"base_url": options.base_url, "api_key_env": options.api_key_env, "chat_path": options.chat_path,
            "auth_header": options.auth_header, "auth_prefix": options.auth_prefix, "stream": options.stream}
-    found = [_candidate(options.model, own, options.base_dir)]
-    for fallback in options.fallbacks:
+    yield "model", options.model, own
+    for index, fallback in enumerate(options.fallbacks):
+        place = f"fallbacks[{index}]"
         if isinstance(fallback, Mapping):
-            found.append(_candidate(fallback["model"], {**own, **{key: fallback.get(key) for key in ("base_url", "api_key_env")}}, options.base_dir))
+            yield place, fallback["model"], {**own, **{key: fallback.get(key) for key in ("base_url", "api_key_env")}}
         else:
-            found.append(_candidate(fallback, {**own, "base_url": None, "api_key_env": None}, options.base_dir))
-    return found
+            yield place, fallback, {**own, "base_url": None, "api_key_env": None}
 
 
 def _candidate(model: str | Model, own: Mapping[str, Any], base: Path | None) -> Model:
@@ -156,6 +162,26 @@ def open(url: str = "memory://", *, owner: str = "default", agents: Sequence[Pro
 def load_agent(path: str | Path, **overrides: Any) -> Agent:
     """The agent of a manifest file (`agent.toml`, `.json`, `.hcl`). Raises Invalid with every finding, by line."""
     return Agent.from_manifest(read_manifest(path, overrides, readers={".hcl": read_hcl}))
+
+
+async def examine_agent(path: str | Path) -> tuple[str | None, Sequence[Any]]:
+    """The name of a manifest file's agent (None if it cannot be built) and every finding: those of the file, and each model that
+    cannot be opened here, for want of such a kind, a script, a key or a package. Nothing is sent anywhere. Raises Missing."""
+    try:
+        agent = load_agent(path)
+    except Invalid as error:
+        return None, error.findings or (error.message,)
+    options, findings = agent.options, list[ManifestFinding]()
+    source = read_source(Path(path), {".hcl": read_hcl})
+    for place, model, own in _choices(options):
+        try:
+            opened = _candidate(model, own, options.base_dir)
+        except CauselineError as error:
+            line = source.line(("agent", place.partition("[")[0]))
+            findings.append(ManifestFinding(error.message, f"agent.{place}", source.name, line))
+        else:
+            await opened.aclose()
+    return agent.name, findings
 
 
 def agent_of(stored: Mapping[str, Any]) -> Agent:

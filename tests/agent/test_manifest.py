@@ -69,7 +69,8 @@ def findings(path, **more):
     with pytest.raises(InvalidManifest) as caught:
         read_manifest(path, **more)
     assert all(str(finding) in caught.value.message for finding in caught.value.findings)
-    return [str(finding) for finding in caught.value.findings]
+    assert all(str(finding).startswith(str(path)) for finding in caught.value.findings)
+    return [str(finding).removeprefix(f"{path.parent}/") for finding in caught.value.findings]
 
 
 async def test_a_good_manifest(folder):

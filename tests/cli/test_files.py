@@ -44,6 +44,49 @@ def test_check_lists_every_finding_with_its_line(shell):
     assert shell("check", "none.toml").code == 1
 
 
+def test_check_of_json_has_lines_and_the_path_as_it_was_given(shell):
+    (shell.folder / "bots").mkdir()
+    rows = ["{", '"agent": {"name": "bot",', '  "model": "scripted:echo",', '  "max_repeats": "a:{b"},', '"graph": {"type": "react"},']
+    rows += ['"tools": [', '  {"python": "gone:x"},', '  {"python": "gone:y", "colour": 1}', "]}"]
+    (shell.folder / "bots/a.json").write_text("\n".join(rows))
+    ended = shell("check", "bots/a.json")
+    assert [line.split(": ")[:2] for line in ended.out.splitlines()[:-1]] == [
+        ["bots/a.json:4", "agent.max_repeats"],
+        ["bots/a.json:7", "tools[0].python"],
+        ["bots/a.json:8", "tools[1].colour"],
+        ["bots/a.json:8", "tools[1].python"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "model, told",
+    [
+        ("magic:x", "There is no model 'magic:x'"),
+        ("scripted:none.json", "There is no script"),
+        ("scripted:bad.json", "is not JSON"),
+        ("scripted:object.json", "not a JSON array"),
+        ("openai:gpt-5-mini", "OPENAI_API_KEY"),
+    ],
+)
+def test_check_finds_a_model_that_cannot_answer(shell, monkeypatch, model, told):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    (shell.folder / "bad.json").write_text("[")
+    (shell.folder / "object.json").write_text("{}")
+    shell.agent(toml=f'[agent]\nname = "bot"\nmodel = "{model}"\nfallbacks = ["scripted:echo", "magic:y"]\n[graph]\ntype = "react"\n')
+    ended = shell("check", "agent.toml")
+    first, second, count = ended.out.splitlines()
+    assert first.startswith("agent.toml:3: agent.model: ")
+    assert told in first
+    assert second.startswith("agent.toml:4: agent.fallbacks[1]: There is no model 'magic:y'")
+    assert (ended.code, count) == (1, "agent.toml: 2 findings")
+
+
+def test_check_passes_a_model_that_could_be_asked(shell, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    shell.agent(toml='[agent]\nname = "bot"\nmodel = "openai:gpt-5-mini"\n[graph]\ntype = "react"\n')
+    assert shell("check", "agent.toml").out == "ok: agent bot\n"
+
+
 def test_graph_check_and_mermaid_on_the_reference_documents(shell):
     for name in ("react-agent", "react-agent-memory-trace"):
         document = GOLDEN / f"{name}.jsonld"

@@ -83,7 +83,7 @@ def read_manifest(path: str | Path, overrides: Mapping[str, Any] | None = None, 
     try:
         source = read_source(path, readers or {})
     except UnreadableText as error:
-        finding = ManifestFinding(error.message.removeprefix(f"{path}: "), "", path.name, error.line)
+        finding = ManifestFinding(error.message.removeprefix(f"{path}: "), "", str(path), error.line)
         raise InvalidManifest(str(finding), findings=(finding,)) from error
     return _Reading(source).manifest(overrides or {})
 

@@ -25,6 +25,7 @@ _KEY = r"(?:[A-Za-z0-9_-]+|\"(?:[^\"\\]|\\.)*\"|'[^']*')"
 _KEYS = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
 _HEADER = re.compile(rf"\s*(\[\[?)\s*({_KEYS})\s*\]\]?\s*(?:#.*)?")
 _ENTRY = re.compile(rf"\s*({_KEYS})\s*=")
+_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]')
 _LONG = re.compile(r'"""|\'\'\'')
 
 
@@ -40,7 +41,7 @@ class UnreadableText(Invalid):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """`name` and `directory` of the file, its data, and the lines of its keys."""
+    """`name` of the file as it was given, its `directory`, its data, and the lines of its keys."""
 
     name: str
     directory: Path
@@ -67,7 +68,7 @@ def read_source(path: Path, readers: Mapping[str, Reader]) -> Source:
         data, lines = known[path.suffix](path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         raise UnreadableText(f"{path}: not UTF-8 text: {error}") from error
-    return Source(path.name, path.resolve().parent, data, lines)
+    return Source(str(path), path.resolve().parent, data, lines)
 
 
 def _toml(text: str) -> tuple[Json, Mapping[Place, int]]:
@@ -87,7 +88,7 @@ def _json(text: str) -> tuple[Json, Mapping[Place, int]]:
         raise UnreadableText(f"not JSON: {error}") from error
     if not isinstance(data, dict):
         raise UnreadableText("not a manifest: expected one JSON object")
-    return cast(Json, data), {}
+    return cast(Json, data), json_lines(text)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> Json:
@@ -100,6 +101,31 @@ def _unique(pairs: list[tuple[str, Any]]) -> Json:
 
 def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is not a JSON number")
+
+
+def json_lines(text: str) -> dict[Place, int]:
+    """The line, from 1, of each key, and of each object in a list. The text has to be JSON."""
+    lines: dict[Place, int] = {}
+    place: list[str | int] = []  # a key or an index for each object and list around
+    number, end, string = 1, 0, ("", 1)
+    for match in _JSON_TOKEN.finditer(text):
+        mark = match.group()
+        number += text.count("\n", end, match.start())
+        end = match.start()
+        if mark in ("{", "["):
+            lines.setdefault(tuple(place), number)
+            place.append("" if mark == "{" else 0)
+        elif mark in ("}", "]"):
+            place.pop()
+        elif mark == ":":
+            place[-1] = json.loads(string[0])
+            lines.setdefault(tuple(place), string[1])
+        elif mark == ",":
+            index = place[-1]
+            place[-1] = index + 1 if isinstance(index, int) else ""
+        else:
+            string = (mark, number)
+    return lines
 
 
 def toml_lines(text: str) -> dict[Place, int]:

@@ -1,34 +1,30 @@
 """`causeline check`: everything that is wrong with an agent's file, at once."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from causeline.assemble import load_agent
+from causeline.assemble import examine_agent
 from causeline.cli.faults import FAILED
 from causeline.cli.narrate import counted
 from causeline.cli.options import AsJson
 from causeline.cli.terminal import Terminal
 from causeline.cli.text import clean, line
-from causeline.errors import Invalid
 
 
 def command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The agent: agent.toml, .json or .hcl.")], as_json: AsJson = False
 ) -> None:
-    """List everything that is wrong with an agent's file.
+    """List everything that is wrong with an agent's file, by line.
 
-    Its tools are loaded, nothing is run. Every finding has its line. Exit code 1 if there are any.
+    Its tools are loaded and its models are opened: a script that is none, or a key or package that is missing here, is a finding too.
+    Nothing is run and nothing is sent. Exit code 1 if there are any findings.
     """
-    findings: Sequence[Any] = ()
-    name = None
-    try:
-        name = load_agent(file).name
-    except Invalid as error:
-        findings = error.findings or (error.message,)
+    name, findings = asyncio.run(examine_agent(file))
     if as_json:
         print(line({"agent": name, "findings": [finding_row(one) for one in findings]}))
     else:
