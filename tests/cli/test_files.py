@@ -139,6 +139,15 @@ def test_the_version_is_printed(shell):
     assert shell("--version").out.startswith("causeline 0.")
 
 
+def test_the_package_is_the_command_too():
+    told = [
+        subprocess.run([sys.executable, "-m", name, "--version"], capture_output=True, text=True, check=True).stdout
+        for name in ("causeline", "causeline.cli")
+    ]
+    assert told[0] == told[1]
+    assert told[0].startswith("causeline 0.")
+
+
 def test_an_error_can_be_traced_when_asked(shell):
     assert "Traceback" not in shell("verify", "none.json").err
     assert "Traceback" in shell("verify", "--debug", "none.json").err

@@ -1,5 +1,6 @@
 """run, answer, fork, resume, cancel: what they print and with which code they leave."""
 
+import io
 import json
 import re
 import shlex
@@ -102,6 +103,17 @@ def test_wrong_words_are_a_usage_error(shell):
         assert ended.code == 2
         assert "Usage: causeline" in ended.err
     assert "Did you mean 'run'" in shell("rum").err
+
+
+def test_a_prompt_that_says_nothing_is_a_usage_error_and_starts_no_run(shell, monkeypatch):
+    shell.agent(say("hi"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
+    for prompt in ("", "  ", "-"):
+        ended = shell("run", prompt, "--agent", "agent.toml")
+        assert ended.code == 2
+        assert "nothing to ask" in ended.err
+    assert not (shell.folder / ".causeline").exists()
+    assert shell("fork", "r1", "--at", "ck_1", "--prompt", " ").code == 2
 
 
 def test_an_open_question_leaves_with_3_and_the_printed_command_answers_it(shell):

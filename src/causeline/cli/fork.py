@@ -23,6 +23,8 @@ def command(
     It belongs to RUN's session and has RUN's agent. The history it leaves stays as it is, byte for byte; the session's head moves
     to the new branch. `causeline export --all` keeps both.
     """
+    if prompt is not None and not prompt.strip():
+        raise typer.BadParameter("there is nothing to ask; leave --prompt out to let the agent go on", param_hint="--prompt")
 
     async def fork() -> int:
         async with opened(store) as runtime:

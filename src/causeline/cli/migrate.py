@@ -2,25 +2,28 @@
 
 from collections.abc import Sequence
 
-from causeline.cli.opening import leave, opened, place
+from causeline.cli.opening import exists, leave, opened, place
 from causeline.cli.options import DEFAULT_STORE, AsJson, Store
 from causeline.cli.terminal import Terminal
 from causeline.cli.text import line
 
 
 def command(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:
-    """Bring the schema of a store up to date, and say what was done.
+    """Bring the schema of a store up to date, and say what was done. A SQLite file that is not there is created.
 
     Every command does this when it opens a store; this one does nothing else. A store of a later causeline is refused, and left
     as it is.
     """
+    fresh = not exists(store)
 
     async def migrate() -> None:
         async with opened(store, new=True) as runtime:
             applied: Sequence[str] = tuple(getattr(runtime.store, "applied", ()))
         if as_json:
-            print(line({"store": place(store), "applied": applied}))
+            print(line({"store": place(store), "created": fresh, "applied": applied}))
             return
+        if fresh:
+            Terminal().say(f"created {place(store)}, which was not there")
         for step in applied:
             Terminal().say(f"applied {step}")
         Terminal().say(f"{place(store)} is up to date{'' if applied else ' already'}", "good")

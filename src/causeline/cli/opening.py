@@ -19,6 +19,8 @@ from causeline.errors import Missing
 from causeline.runtime.records import Run
 from causeline.runtime.runtime import Runtime
 
+_SQLITE = "sqlite:///"
+
 
 @asynccontextmanager
 async def opened(store: str, *agents: Agent, new: bool = False) -> AsyncGenerator[Runtime]:
@@ -26,8 +28,9 @@ async def opened(store: str, *agents: Agent, new: bool = False) -> AsyncGenerato
 
     The agents are closed with it. Raises Missing.
     """
-    if not new:
-        _must_exist(store)
+    if not new and not exists(store):
+        file = store.removeprefix(_SQLITE)
+        raise Missing(f"there is no store at {file}; `causeline run` makes one, --store or {STORE_VARIABLE} names another")
     try:
         async with open_runtime(store, agents=agents) as runtime:
             yield runtime
@@ -36,10 +39,9 @@ async def opened(store: str, *agents: Agent, new: bool = False) -> AsyncGenerato
             await agent.aclose()
 
 
-def _must_exist(store: str) -> None:
-    file = store.removeprefix("sqlite:///")
-    if file != store and not Path(file).exists():
-        raise Missing(f"there is no store at {file}; `causeline run` makes one, --store or {STORE_VARIABLE} names another")
+def exists(store: str) -> bool:
+    """False for a SQLite file that is not there; of other stores only opening them tells."""
+    return not store.startswith(_SQLITE) or Path(store.removeprefix(_SQLITE)).exists()
 
 
 def leave(body: Coroutine[Any, Any, int | None]) -> NoReturn:

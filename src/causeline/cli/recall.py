@@ -23,7 +23,7 @@ def command(
 
     Bounded, best first; each line with its run, step and causal node.
     """
-    if session is None and not query:
+    if session is None and not query.strip():
         raise Misuse("say what to recall: a SESSION, or --query TEXT over all of them")
 
     async def recall() -> None:

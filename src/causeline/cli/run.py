@@ -34,6 +34,8 @@ def command(
     run succeeded, 1 if it failed or was refused, 3 if it waits for answers, 130 after Ctrl-C.
     """
     text = sys.stdin.read() if prompt == "-" else prompt
+    if not text.strip():
+        raise typer.BadParameter("there is nothing to ask; write a question, or - to read one from standard input", param_hint="PROMPT")
 
     async def run() -> int:
         asked = agent_from(agent, model=model, base_url=base_url)
