@@ -16,7 +16,7 @@ from causeline.models.messages import Message
 from causeline.runtime.records import Progress
 from causeline.runtime.runtime import Runtime
 from tests.golden.make_store import EXPORT, PICK, STORE, agent, graph
-
+from tests.runtime.scenes import beside
 
 
 @pytest.fixture
@@ -76,7 +76,8 @@ async def test_questions_that_were_open_are_answered_and_one_that_was_answered_i
     assert [text for role, text in await said(golden, "gated") if role == "tool"] == [
         "paid 1", "wrote 2", "the blue one", "This call was not approved: enough"]
     assert (await golden.branch("gated")).channels["context"] == {"paid": 1}
-    assert [one.payload for one in (await golden.branch("gated")).state.nodes if one.kind == "verification"] == [{"tool": "pay", "method": "receipt"}]
+    verified = [one.payload for one in (await golden.branch("gated")).state.nodes if one.kind == "verification"]
+    assert verified == [{"tool": "pay", "method": "receipt"}]
     with pytest.raises(Conflict):
         await golden.answer("g1", {open_["g3"].id: answer("the red one")})
 
@@ -99,15 +100,16 @@ async def test_a_broken_off_scatter_goes_on_after_the_items_that_had_finished(go
 
 
 async def test_the_rows_of_another_owner_are_still_anothers(golden):
-    other = Runtime(golden.store, owner="other")
-    assert [one.id for one in await other.sessions()] == ["forked"]
-    assert [text for role, text in await said(other, "forked") if role == "user"] == ["not yours"]
+    async with beside(golden.store, owner="other") as other:
+        assert [one.id for one in await other.sessions()] == ["forked"]
+        assert [text for role, text in await said(other, "forked") if role == "user"] == ["not yours"]
 
 
 async def test_a_session_can_be_deleted(golden):
     await golden.delete("forked")
     assert sorted(one.id for one in await golden.sessions()) == ["client", "gated", "scatter"]
-    assert [one.id for one in await Runtime(golden.store, owner="other").sessions()] == ["forked"]
+    async with beside(golden.store, owner="other") as other:
+        assert [one.id for one in await other.sessions()] == ["forked"]
 
 
 async def test_opened_it_has_the_schema_of_a_new_store(golden, tmp_path):

@@ -26,7 +26,7 @@ def spawn(work: Callable[[], Awaitable[Any]], told: Path | None = None) -> int:
             if told is not None:
                 told.write_text(json.dumps(found), encoding="utf-8")
             code = 0
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - the child must not return into its parent's code
             traceback.print_exc()
         finally:
             sys.stderr.flush()

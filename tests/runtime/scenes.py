@@ -1,6 +1,7 @@
 """A runtime on a stage: stores of every kind, an agent with gated tools, and runs played to their end."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,6 +69,17 @@ class Scene:
 
 def runtime(store: Store, *agents: Any, **more: Any) -> Runtime:
     return Runtime(store, programs=agents, build=agent_of, **more)
+
+
+@asynccontextmanager
+async def beside(store: Store, *agents: Any, **more: Any) -> AsyncIterator[Runtime]:
+    """One more runtime over a store that is open already, as another process would have it."""
+    other = runtime(store, *agents, **more)
+    other._dispatch.open()
+    try:
+        yield other
+    finally:
+        await other._dispatch.close()
 
 
 def by_call(result: Any) -> dict[str, Any]:

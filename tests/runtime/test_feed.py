@@ -5,6 +5,7 @@ import json
 import random
 import resource
 import time
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from causeline.runtime import GraphProgram
 from causeline.runtime.feed import TAIL, Feed
 from causeline.runtime.records import Commit, Run, RunPatch
 from tests.runtime.processes import ended, spawn
-from tests.runtime.scenes import URLS, asks, runtime, store_at
+from tests.runtime.scenes import URLS, asks, beside, runtime, store_at
 
 AT = "2026-01-01T00:00:00.000Z"
 
@@ -73,7 +74,7 @@ def test_another_process_follows_live(tmp_path):
 
     async def follow():
         async with runtime(store_at("sqlite", tmp_path)) as rt:
-            while not await rt.runs():
+            while not await rt.runs():  # noqa: ASYNC110 - another process starts it
                 await asyncio.sleep(0.01)
             go.write_text("")
             return [event["seq"] async for event in rt.events("r1")]
@@ -130,7 +131,8 @@ class Between:
     """A store that lets something happen right after a follower has read."""
 
     def __init__(self, inner):
-        self.inner, self.then = inner, None
+        self.inner: Any = inner
+        self.then: Any = None
 
     def __getattr__(self, name):
         return getattr(self.inner, name)
@@ -154,7 +156,7 @@ class Between:
 async def test_a_run_that_ends_between_catching_up_and_waiting_is_heard_to_the_end(here):
     """A thousand times."""
     inner = store_at("memory", None)
-    store = Between(inner)
+    store: Any = Between(inner)
     feed = Feed(store)
     for number in range(1000):
         name = f"r{number}"
@@ -176,10 +178,12 @@ async def test_a_run_that_ends_between_catching_up_and_waiting_is_heard_to_the_e
         if here and number % 2:
             feed._live["o", name].tail.clear()
         store.then = finish
+        ending = asyncio.sleep(0)
         if here and not number % 2:
-            asyncio.get_running_loop().call_soon(lambda finish=finish: asyncio.ensure_future(finish()))
+            ending = asyncio.create_task(finish())
             store.then = None
         found = await asyncio.wait_for(_all(feed.follow("o", name)), 5)
+        await ending
         assert [event["seq"] for event in found] == [1, 2, 3]
 
 
@@ -197,9 +201,9 @@ async def test_a_number_of_one_run_shows_nothing_of_another(store):
         assert {event["run_id"] for event in [event async for event in other.events(after=last - 5)]} <= {other.id}
         with pytest.raises(Missing):
             await _all(rt.events("run_unknown", 3))
-        stranger = runtime(store, graph, owner="mallory")
-        with pytest.raises(Missing):
-            await _all(stranger.events(one.id))
+        async with beside(store, graph, owner="mallory") as stranger:
+            with pytest.raises(Missing):
+                await _all(stranger.events(one.id))
 
 
 async def test_two_hundred_thousand_events_are_followed_in_flat_memory(tmp_path):
@@ -263,9 +267,10 @@ async def test_runs_of_one_name_of_two_owners_are_told_apart(store):
         await store.start(theirs, "enqueue")
         ours = await rt.start(graph, session="s", run_id="r1", context={"whose": "ours"})
         await rt._dispatch.take(10)
-        they = runtime(store, owner="they")
-        both = await asyncio.gather(_all(ours.events()), _all(they.events("r1")))
+        async with beside(store, owner="they") as they:
+            both = await asyncio.gather(_all(ours.events()), _all(they.events("r1")))
         assert [event["session_id"] for event in both[0]] == ["s"] * len(both[0])
         assert [event["session_id"] for event in both[1]] == ["t"] * len(both[1])
         assert (len(told(both[0])), len(told(both[1]))) == (50, 50)
-        assert {(one.owner, one.status) for one in await store.rows(Run, owner=None, id="r1")} == {("default", "succeeded"), ("they", "succeeded")}
+        rows = await store.rows(Run, owner=None, id="r1")
+        assert {(one.owner, one.status) for one in rows} == {("default", "succeeded"), ("they", "succeeded")}

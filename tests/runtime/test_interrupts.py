@@ -6,7 +6,7 @@ import causeline
 from causeline import answer, approve, deny, edit
 from causeline.errors import Conflict, Invalid, Missing
 from causeline.runtime.records import Interrupt
-from tests.runtime.scenes import GRAPHS, URLS, Scene, asks, by_call, runtime, said, store_at, told
+from tests.runtime.scenes import GRAPHS, URLS, Scene, asks, beside, by_call, runtime, said, store_at, told
 
 THREE = asks(("pay", {"n": 1}, "a"), ("write", {"n": 2}, "b"), ("pay", {"n": 3}, "c"))
 SCRIPT = [THREE, {"text": "done"}]
@@ -112,9 +112,9 @@ async def test_another_owner_does_not_see_the_question(store, scene):
     agent = scene.agent()
     async with runtime(store, agent) as rt:
         first = await (await rt.start(agent, "go", session="s")).result()
-        stranger = runtime(store, agent, owner="mallory")
-        with pytest.raises(Missing):
-            await stranger.answer(first.run_id, {first.interrupts[0].id: approve()})
+        async with beside(store, agent, owner="mallory") as stranger:
+            with pytest.raises(Missing):
+                await stranger.answer(first.run_id, {first.interrupts[0].id: approve()})
         assert scene.done == ["b:write 2"]
 
 

@@ -1,6 +1,8 @@
 """Questions and their answers across deaths, processes, other code and failures."""
 
 import asyncio
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -21,7 +23,7 @@ def store(request, tmp_path):
     return store_at(request.param, tmp_path)
 
 
-def paying(folder, *, dies=False, on_unknown="report", script=SCRIPT, graph="react", approval="ask", idle=0.0):
+def paying(folder, *, dies=False, on_unknown: Any = "report", script=SCRIPT, graph="react", approval: Any = "ask", idle=0.0):
     """An agent whose effects are lines of a file, so that several processes share them."""
 
     @causeline.tool(approval=approval, on_unknown=on_unknown)
@@ -259,7 +261,8 @@ async def test_newer_code_without_the_tool_refuses_an_approval_and_runs_nothing(
             assert [text for role, text in await said(rt) if role == "tool"] == [
                 "This call was not approved: gone", "wrote 2", "This call was not approved: gone"]
         else:
-            assert (await (await rt.answer(first.run_id, {one.id: approve() for one in first.interrupts}, agent=agent)).result()).answer == "done"
+            done = await (await rt.answer(first.run_id, {one.id: approve() for one in first.interrupts}, agent=agent)).result()
+            assert done.answer == "done"
 
 
 async def test_newer_code_with_another_schema_refuses_the_old_arguments(store):
@@ -312,7 +315,6 @@ async def test_an_answer_is_bound_to_the_arguments_it_was_given_for(store):
         async def tampered(kind, **filters):
             found = await inner(kind, **filters)
             if kind is CallRow:
-                from dataclasses import replace
                 return [replace(row, call=replace(row.call, arguments={"n": 1000}, args_hash="0" * 64)) for row in found]
             return found
 

@@ -238,7 +238,7 @@ async def test_the_context_object_is_the_callers_then_the_tools_and_fills_the_pr
         system = next(one.payload for one in branch.state.nodes if one.kind == "system")
         assert "Ada" in system
         assert system.startswith("agent ")
-        assert (await rt.run(run.id)).started_at[:10] in system
+        assert ((await rt.run(run.id)).started_at or "")[:10] in system
         changes = [event["context"] async for event in run.events() if event["type"] in ("state_snapshot", "context_changed")]
         assert changes == [{"who": "Ada", "gone": 1}, {"who": "Ada", "mine": "noted"}]
         await (await rt.start(agent, "again", session="s", context={"who": None, "n": 2})).result()

@@ -140,8 +140,8 @@ async def test_runs_of_an_agent_it_does_not_know_are_left_for_somebody_else(stor
     agent = causeline.Agent(ScriptedModel.named("echo"), name="known")
     async with runtime(store, agent) as rt:
         for name in ("known", "unknown"):
-            await store.start(Run(id=name, session=name, owner="default", status="queued", agent=name, created_at="2026-01-01T00:00:00.000Z",
-                                  input=[{"role": "user", "content": "hello"}]), "enqueue")
+            await store.start(Run(id=name, session=name, owner="default", status="queued", agent=name,
+                                  created_at="2026-01-01T00:00:00.000Z", input=[{"role": "user", "content": "hello"}]), "enqueue")
         task = asyncio.create_task(rt.work())
         assert (await asyncio.wait_for(rt.result("known"), 10)).answer == "hello"
         task.cancel()
