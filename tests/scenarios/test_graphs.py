@@ -79,7 +79,7 @@ async def test_two_questions_inside_an_embedded_graph_are_two_questions(world: W
         assert [one.id for one in half.interrupts] == [ran.interrupts[0].id]
     async with world.process(nested()) as runtime:
         done = await end(await runtime.answer(half.run_id, {only(half): answer("no")}))
-    assert (done.status, done.interrupts) == ("succeeded", ())
+    assert (done.status, list(done.interrupts)) == ("succeeded", [])
 
 
 async def test_one_bare_answer_for_two_questions_is_refused_by_the_engine():
