@@ -176,3 +176,33 @@ async def test_more_items_than_the_width_fail_before_any_runs():
     graph = fan(lambda ctx: ran.append(1) or "success", outputs={**ALL})
     result = await run(graph, {"items": [1, 2, 3]}, limits=Limits(width=2))
     assert (result.status, result.error.code, ran) == ("failed", "limit_width", [])
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+async def test_a_strategy_that_raises_is_told_as_it_is_however_many_workers_there_are(concurrency):
+    class Picky:
+        extends = False
+
+        def pick(self, gather, record):
+            raise LookupError("not mine")
+
+        def start(self, gather):
+            return []
+
+        def add(self, gather, total, port, value):
+            return total
+
+        def finish(self, gather, total):
+            return {}
+
+    graph = fan(double, strategy="picky", scatter={"concurrency": concurrency})
+    d = dispatcher(graph, strategies={"picky": Picky()})
+    result = await d.execute(graph.iri, {"items": [1, 2, 3]})
+    assert (result.status, result.error.code) == ("failed", "LookupError")
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+@pytest.mark.parametrize("port", [None, ["success"], 1])
+async def test_a_port_that_is_no_text_fails_its_item(port, concurrency):
+    result = await run(fan(lambda ctx: Outcome(port), scatter={"concurrency": concurrency}), {"items": [1, 2]})
+    assert (result.status, result.error.code) == ("failed", "bad_outcome")

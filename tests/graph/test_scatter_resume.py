@@ -1,5 +1,8 @@
 """Scatters stopped half way: finished items never run again."""
 
+# An error that is not there fails a test just as well as a wrong one.
+# pyright: reportOptionalMemberAccess=false
+
 import asyncio
 
 import pytest
@@ -145,3 +148,23 @@ async def test_a_slow_head_item_does_not_make_the_rest_quadratic():
 
     result = await asyncio.wait_for(run(fan(work, scatter={"concurrency": 16}), {"items": list(range(20_000))}), 20)
     assert result.state["out"] == list(range(20_000))
+
+
+async def test_an_unfinished_scatter_without_its_source_fails_and_can_be_resumed_with_it():
+    async def numbers():
+        for number in range(6):
+            yield number
+
+    gate = [True]
+
+    def work(ctx):
+        return Outcome.pause("go on?") if gate and ctx.index == 3 else Outcome("success", {"twice": ctx.item * 2})
+
+    d = dispatcher(fan(work, field="twice"))
+    paused = await d.execute("urn:t:fan", sources={"items": numbers()})
+    assert paused.status == "interrupted"
+    gate.clear()
+    lost = await d.resume("urn:t:fan", through_json(paused.saved()), answers=True)
+    assert (lost.status, lost.error.code) == ("failed", "source_missing")
+    found = await d.resume("urn:t:fan", through_json(lost.saved()), sources={"items": numbers()}, answers=True)
+    assert (found.status, found.state["out"]) == ("completed", [0, 2, 4, 6, 8, 10])

@@ -88,6 +88,8 @@ async def call(
             outcome = found if type(found) is Outcome else _outcome(found, node, site)
             if outcome.writes is not _NO_WRITES:
                 _check_writes(outcome.writes, site)
+            if not isinstance(cast("object", outcome.port), str):
+                raise BadOutcome(f"{site.name}: a port is a text, not {outcome.port!r:.80}", placement=site.name)
             return Left(outcome.port, outcome.writes, question=outcome.question, attempt=attempt)
         except BaseException as error:
             failed = control.failed(error, slot, site.name)

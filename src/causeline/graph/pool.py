@@ -21,7 +21,7 @@ from causeline.graph.program import Program, Site
 from causeline.graph.replay import fold, item_writes
 from causeline.graph.scatter import SUCCESS, pick, port_of, take
 from causeline.graph.sources import Pull, Unit, open_source
-from causeline.graph.state import Channels, read
+from causeline.graph.state import MISSING, Channels, read
 
 _QUIET = frozenset({SUCCESS, "all-success", "partial"})
 
@@ -85,13 +85,14 @@ class Scan:
         self.seeds = seeds(self.scatter.state_input, host.channels.values)
         self.units = sum(fan.tally.values())
         self.broken: Exception | None = None
+        self.fault: Exception | None = None
 
     async def work(self, slot: Slot) -> None:
         """One worker: pull, run, make durable, until nothing is left or everything stops."""
         control = self.host.control
         ticks = control.ticks
         try:
-            while control.halted is None and self.broken is None:
+            while control.halted is None and self.broken is None and self.fault is None:
                 if ticks() >= control.breathe_at:
                     await control.breathe()
                     continue
@@ -102,8 +103,11 @@ class Scan:
                 if done is not None:
                     await self._finish(unit, done, slot)
         except BaseException as error:
-            if not control.caught(error, slot, self.site.name, self.host.path):
+            if control.caught(error, slot, self.site.name, self.host.path):
+                return
+            if not isinstance(error, Exception):
                 raise
+            self.fault = self.fault or error  # told as it is, however many workers there are
 
     async def _next(self) -> Unit | None:
         try:
@@ -219,14 +223,20 @@ async def scatter(host: Host, branch: Branch, site: Site, slot: Slot, key: str) 
     assert isinstance(placement, Scatter)
     assert site.outcome is not None
     control = host.control
-    if not isinstance(branch.inner, Fan):
-        branch.inner = Fan()
-    fan = branch.inner
+    begun = isinstance(branch.inner, Fan)
+    fan = branch.inner if isinstance(branch.inner, Fan) else Fan()
+    branch.inner = fan
     found = (
         control.sources[placement.source]
         if not host.path and placement.source in control.sources
         else read(host.channels.values, placement.source)
     )
+    if begun and found is MISSING and fan.total != sum(fan.tally.values()):
+        raise SourceBroken(
+            f"{site.name}: the source {placement.source!r} of an unfinished scatter is not there; "
+            "hand it in again with resume(..., sources={...}), from its beginning",
+            code="source_missing",
+        )
     pull = open_source(placement, found, fan, control.limits.width, control.clock.sleep)
     scan = Scan(host, site, fan, pull, key)
     try:
@@ -239,6 +249,8 @@ async def scatter(host: Host, branch: Branch, site: Site, slot: Slot, key: str) 
         await pull.close()
     if control.halted is not None:
         return None
+    if scan.fault is not None:
+        raise scan.fault
     if scan.broken is not None:
         broken = failure_of(scan.broken, site.name, host.path)
         raise SourceBroken(f"{site.name}: the source {placement.source!r} broke off: {broken.message}", code=broken.code) from scan.broken
