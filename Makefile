@@ -19,7 +19,7 @@ demo: $(VENV)/.installed-runtime $(VENV)/.installed-local ## watch one agent run
 	@$(BIN)/causeline demo
 
 test: $(VENV)/.installed-test $(VENV)/.installed-local ## the whole suite
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto --dist loadfile
 
 check: $(VENV)/.installed-check ## style, types, import layers, house rules
 	@$(BIN)/ruff check
