@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from causeline import errors
+from causeline.adapters.stores import refusals
 from causeline.cli import faults
 
 
@@ -35,6 +36,28 @@ def test_findings_are_listed_once():
 def test_a_busy_session_says_what_to_do():
     _, hints, _ = faults.explained(errors.Conflict("busy", code="session_busy"))
     assert "--on-busy" in hints[0]
+
+
+@pytest.mark.parametrize(
+    "error, said, hint",
+    [
+        (refusals.session_busy("s1", "r1"), "session s1 is busy with run r1", "--on-busy enqueue"),
+        (refusals.run_conflict("r1"), "run r1 is there already and was asked something else", "--run-id"),
+        (refusals.session_exists("s1"), "session s1 is in this store already", "causeline delete"),
+        (
+            errors.Missing("x; give the agent", run="r1", agent="bot"),
+            "run r1 is of agent bot, whose tools are not in files",
+            "--agent FILE",
+        ),
+        (errors.Invalid("x; answer with the agent", code="document_changed"), "the agent's graph has changed since", "--agent FILE"),
+    ],
+)
+def test_advice_for_python_is_told_in_words_of_the_command(error, said, hint):
+    message, hints, _ = faults.explained(error)
+    assert message.startswith(said)
+    assert hint in hints[0]
+    assert "on_busy" not in message
+    assert "give the" not in message
 
 
 def test_a_server_that_said_when_is_quoted():

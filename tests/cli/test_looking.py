@@ -166,6 +166,27 @@ def test_a_bare_log_verifies_and_has_no_head(told):
     assert told("verify", "log.json", "--head", "ck_1").code == 2
 
 
+def test_a_session_is_deleted_only_when_that_is_meant(told, monkeypatch):
+    asked = told("delete", "s1")
+    assert (asked.code, "nothing was deleted" in asked.out) == (1, True)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    for said, code in (("no", 1), ("yes", 0)):
+        monkeypatch.setattr("builtins.input", lambda _prompt, said=said: said)
+        assert told("delete", "s1").code == code
+    assert told("sessions", "--json").last == {"sessions": []}
+    assert told("delete", "s1", "--yes").code == 1
+
+
+def test_an_import_over_a_session_names_the_command_that_makes_room(told):
+    told("export", "s1", "-o", "x.json")
+    ended = told("import", "x.json")
+    assert ended.code == 1
+    assert "session s1 is in this store already" in ended.err
+    assert "causeline delete SESSION" in ended.err
+    assert told("delete", "s1", "--yes").out == "deleted session s1: 1 run\n"
+    assert told("import", "x.json").code == 0
+
+
 def test_a_store_of_another_program_is_refused_in_words(shell):
     (shell.folder / "notes.db").write_text("not a database at all, but long enough to be looked at" * 20)
     ended = shell("sessions", "--store", "sqlite:///notes.db")

@@ -156,6 +156,9 @@ def test_answers_that_do_not_fit_are_refused_and_leave_the_question_open(shell):
     run, name = asked["run"], asked["interrupts"][0]["id"]
     assert shell("answer", run, name, "retry").code == 1
     assert shell("answer", run, name, "edit", "--value", "{broken").code == 2
+    assert shell("answer", run, name, "edit", "--value", "[1]").code == 2
+    missing = shell("answer", run, name, "edit")
+    assert (missing.code, "--value" in missing.err, "the new arguments as a JSON object" in missing.err) == (2, True, True)
     assert shell("answer", run, name, "edit", "--value", '{"to": 7}').code == 1
     assert shell("answer", run, "int_none", "approve").code == 1
     assert shell("answer", run, name, "approve").code == 0

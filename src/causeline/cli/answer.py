@@ -1,14 +1,16 @@
 """`causeline answer`: answer one open question of an interrupted run, which then goes on."""
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import typer
 
 from causeline.cli.follow import follow, view
 from causeline.cli.opening import agent_from, leave, opened
 from causeline.cli.options import DEFAULT_STORE, EventsAsJson, OtherAgent, RunName, Store
+from causeline.runtime.interrupts import NEEDS_VALUE
 
+_VALUES = {"edit": "the new arguments as a JSON object", "answer": "text or JSON", "record": "the result, text or JSON"}
 Decision = Literal["approve", "deny", "edit", "answer", "retry", "record", "fail"]
 
 
@@ -38,6 +40,8 @@ def command(
     told: dict[str, Any] = {"decision": decision}
     if value is not None:
         told["value"] = read_value(decision, value)
+    elif decision in NEEDS_VALUE:
+        raise typer.BadParameter(f"{decision} needs one: {_VALUES[decision]}", param_hint="--value")
     if reason is not None:
         told["reason"] = reason
 
@@ -56,8 +60,11 @@ def read_value(decision: str, text: str) -> Any:
     Raises typer.BadParameter.
     """
     try:
-        return json.loads(text)
+        value: Any = json.loads(text)
     except ValueError as fault:
         if decision in ("answer", "record") and not text.lstrip().startswith(("{", "[", '"')):
             return text
         raise typer.BadParameter(f"{text!r} is not JSON: {fault}", param_hint="--value") from None
+    if decision == "edit" and not isinstance(value, dict):
+        raise typer.BadParameter(f"{text!r} is no JSON object; edit takes {_VALUES['edit']}", param_hint="--value")
+    return cast("Any", value)

@@ -11,7 +11,7 @@ from typing import cast
 
 from causeline.cli.terminal import Terminal
 from causeline.cli.text import clean
-from causeline.errors import CauselineError, Corrupt, Exhausted, Invalid, Misuse, Refused, Unavailable
+from causeline.errors import CauselineError, Corrupt, Exhausted, Invalid, Missing, Misuse, Refused, Unavailable
 
 FAILED, USAGE, QUESTIONS, CTRL_C = 1, 2, 3, 130
 """Exit codes: failed or refused, wrong command line, waiting for answers, stopped with Ctrl-C."""
@@ -23,12 +23,26 @@ _HINTS: Sequence[tuple[type[CauselineError], str]] = (
 )
 """Said for a kind of error whose message may not say what to do."""
 
+_OTHER_AGENT = "Name it with --agent FILE."
 _CODES = {
-    "session_busy": "Wait for the other run, or start with --on-busy enqueue or --on-busy cancel.",
+    "session_busy": "Wait for that run, `causeline cancel` it, or start with --on-busy enqueue or --on-busy cancel.",
+    "run_active": "`causeline cancel RUN` stops it.",
     "run_conflict": "Leave --run-id out to start another run.",
+    "session_exists": "`causeline delete SESSION` removes it; --store imports into another store.",
+    "no_agent": _OTHER_AGENT,
+    "tool_gone": "Deny the call, or name the agent that asked with --agent FILE.",
+    "document_changed": "Name the agent that asked with --agent FILE, or say something new: `causeline run --session SESSION`.",
     "interrupt_closed": "It was answered, or a later message made it void; `causeline show SESSION` tells.",
     "run_held": "Let it go on; if it should stop, use `causeline cancel RUN`.",
 }
+_IN_WORDS = {
+    "session_busy": "session {session} is busy with run {run}",
+    "run_conflict": "run {run} is there already and was asked something else",
+    "session_exists": "session {session} is in this store already",
+    "no_agent": "run {run} is of agent {agent}, whose tools are not in files",
+    "document_changed": "the agent's graph has changed since the question was asked, so there is no place to go on from",
+}
+"""Messages whose advice is for Python, told without it; the hint of the same code says what to do here."""
 _UNFORESEEN = "This was not foreseen. Run the command again with --debug to see where it came from."
 _debug = False
 
@@ -67,7 +81,7 @@ def first_of(group: ExceptionGroup[Exception]) -> Exception:
 def explained(error: Exception) -> tuple[str, Sequence[str], int]:
     """Message, hints and exit code of an error."""
     if isinstance(error, CauselineError):
-        hint = _CODES.get(error.code) or next((text for kind, text in _HINTS if isinstance(error, kind)), None)
+        hint = _CODES.get(_code(error)) or next((text for kind, text in _HINTS if isinstance(error, kind)), None)
         if isinstance(error, Unavailable) and error.retry_after:
             hint = f"Try again in {error.retry_after:.0f} s."
         return _message(error), [hint] if hint else [], USAGE if isinstance(error, Misuse) else FAILED
@@ -78,9 +92,22 @@ def explained(error: Exception) -> tuple[str, Sequence[str], int]:
     return clean(f"{type(error).__name__}: {told}"), [_UNFORESEEN], FAILED
 
 
+def _code(error: CauselineError) -> str:
+    return "no_agent" if isinstance(error, Missing) and {"run", "agent"} <= error.facts.keys() else error.code
+
+
+def _in_words(error: CauselineError) -> str:
+    """What happened, without what is to be done in Python about it."""
+    words = _IN_WORDS.get(_code(error))
+    try:
+        return error.message if words is None else words.format(**error.facts)
+    except KeyError:
+        return error.message
+
+
 def _message(error: CauselineError) -> str:
     """The message, and below it the findings that it does not name itself."""
-    message = clean(error.message)
+    message = clean(_in_words(error))
     if isinstance(error, Invalid):
         rows = [clean(str(finding)) for finding in error.findings]
         message = "\n  ".join([message, *(row for row in rows if row not in message)])

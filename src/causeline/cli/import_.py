@@ -10,6 +10,7 @@ from causeline.cli.options import DEFAULT_STORE, AsJson, Store
 from causeline.cli.terminal import Terminal
 from causeline.cli.text import command as command_line
 from causeline.cli.text import line
+from causeline.errors import Conflict
 
 
 def command(
@@ -23,7 +24,12 @@ def command(
     async def take_in() -> None:
         data = file.read_bytes()
         async with opened(store, new=True) as runtime:
-            session = await runtime.import_(data, head=head)
+            try:
+                session = await runtime.import_(data, head=head)
+            except Conflict as error:
+                raise Conflict(
+                    error.message, code="session_exists" if error.code == "session_exists" else "exists", **error.facts
+                ) from error
             found = (await runtime.branch(session)).head
         if as_json:
             print(line({"session": session, "head": found.id if found else None}))

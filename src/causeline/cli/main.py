@@ -20,7 +20,7 @@ _PANELS: Mapping[str, Sequence[str]] = {
     "Begin": ("demo", "new"),
     "Run": ("run", "chat", "answer", "resume", "cancel", "fork", "worker"),
     "Look": ("sessions", "runs", "show", "why", "recall"),
-    "Keep": ("export", "import", "verify", "migrate"),
+    "Keep": ("export", "import", "verify", "delete", "migrate"),
     "Check": ("check", "graph"),
 }
 COMMANDS = tuple(name for names in _PANELS.values() for name in names)
