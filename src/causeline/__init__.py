@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from causeline import causal, graph, models, nodes, testing, tools
     from causeline.assemble import Agent, load_agent, open  # noqa: A004 - the public name of a runtime is causeline.open
     from causeline.errors import CauselineError, Conflict, Corrupt, Exhausted, Invalid, Misuse, Missing, Refused, Unavailable
-    from causeline.runtime.handle import RunHandle, RunResult
+    from causeline.runtime.handle import RunFailed, RunHandle, RunResult
     from causeline.runtime.interrupts import answer, approve, deny, edit, fail, record, retry
     from causeline.runtime.runtime import Runtime
     from causeline.tools.approval import Approve, Ask, Deny
@@ -21,7 +21,7 @@ _HOME = {
     "Agent": "assemble", "load_agent": "assemble", "open": "assemble",
     "CauselineError": "errors", "Conflict": "errors", "Corrupt": "errors", "Exhausted": "errors", "Invalid": "errors", "Misuse": "errors",
     "Missing": "errors", "Refused": "errors", "Unavailable": "errors",
-    "RunHandle": "runtime.handle", "RunResult": "runtime.handle", "Runtime": "runtime.runtime",
+    "RunFailed": "runtime.handle", "RunHandle": "runtime.handle", "RunResult": "runtime.handle", "Runtime": "runtime.runtime",
     "answer": "runtime.interrupts", "approve": "runtime.interrupts", "deny": "runtime.interrupts", "edit": "runtime.interrupts",
     "fail": "runtime.interrupts", "record": "runtime.interrupts", "retry": "runtime.interrupts",
     "Approve": "tools.approval", "Ask": "tools.approval", "Deny": "tools.approval",
@@ -30,7 +30,7 @@ _HOME = {
 _PACKAGES = ("causal", "graph", "models", "nodes", "testing", "tools")
 
 __all__ = [  # noqa: RUF022  (grouped by what they are for)
-    "Agent", "load_agent", "open", "tool", "Runtime", "RunHandle", "RunResult", "Tool", "ToolContext", "ToolResult",
+    "Agent", "load_agent", "open", "tool", "Runtime", "RunHandle", "RunResult", "RunFailed", "Tool", "ToolContext", "ToolResult",
     "approve", "deny", "edit", "answer", "retry", "record", "fail", "Approve", "Deny", "Ask",
     "CauselineError", "Misuse", "Invalid", "Missing", "Conflict", "Unavailable", "Refused", "Exhausted", "Corrupt",
     "causal", "graph", "models", "nodes", "testing", "tools",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from causeline.errors import CauselineError, Conflict, Missing, Unavailable
+from causeline.errors import CauselineError, Conflict, Misuse, Missing, Unavailable
 from causeline.policy import Clock
 from causeline.runtime.clock import iso
 from causeline.runtime.feed import Feed, Key
@@ -60,10 +60,14 @@ class Dispatch:
         self._keepers: list[asyncio.Task[None]] = []
         self._watch = LeaseWatch(lease_seconds)
         self._broken: dict[Key, _Broken] = {}
-        self._closing = False
+        self._open = self._closing = False
+        feed.fault = self.fault
 
     def open(self) -> None:
-        """Begin the heartbeat, and to listen for cancels from other processes."""
+        """Begin the heartbeat, and to listen for cancels from other processes. Raises Misuse if it was closed."""
+        if self._closing:
+            self.check_open()
+        self._open = True
         self._keepers = [asyncio.create_task(self._beat()), asyncio.create_task(self._listen())]
 
     async def close(self) -> None:
@@ -76,6 +80,23 @@ class Dispatch:
         self._keepers.clear()
         await self._leave_nothing()
         retire(self.holder)
+
+    def check_open(self) -> None:
+        """Raises Misuse unless this is open."""
+        if self._closing:
+            raise Misuse("this runtime is closed; open another one with `async with causeline.open(...)`")
+        if not self._open:
+            raise Misuse("this runtime is not open yet; use `async with causeline.open(...) as runtime:`")
+
+    def fault(self, key: Key) -> Exception | None:
+        """Why whoever waits for a run need not wait any longer: what kept it from being recorded, or that this is closed."""
+        broken = self._broken.get(key)
+        if broken is not None and (broken.times >= TOLD_AFTER or key not in self._healing) and key not in self._driven:
+            return broken.error
+        if self._closing:
+            return Misuse(f"this runtime is closed before run {key[1]} has ended; the run is queued: open another runtime with "
+                          "`async with causeline.open(...)` and resume it", run=key[1])
+        return None
 
     async def _leave_nothing(self) -> None:
         """Hand back what is still held in the store's eyes: runs whose task never began or was healing, and those that a caller was
@@ -200,8 +221,9 @@ class Dispatch:
         key = (owner, run_id)
         while True:
             broken = self._broken.get(key)
-            if broken is not None and (broken.times >= TOLD_AFTER or key not in self._healing) and key not in self._driven:
-                raise broken.error
+            fault = self.fault(key) if broken is not None else None
+            if fault is not None:
+                raise fault
             driven = self._driven.get(key)
             several = (self._waiting.get(key), self._healing.get(key), driven.task if driven else None)
             tasks = [one for one in several if one is not None]
@@ -210,15 +232,21 @@ class Dispatch:
             await asyncio.wait(tasks, timeout=CANCEL_SECONDS if broken is not None else None, return_when=asyncio.FIRST_COMPLETED)
 
     async def ended(self, owner: str, run_id: str) -> None:
-        """Wait for a run's end, wherever it is driven. Raises as `wait`, and Missing."""
+        """Wait for a run's end, wherever it is driven. Raises as `wait`, Missing, and Misuse when this is closed before."""
         token = 0
         while True:
             await self.wait(owner, run_id)
-            rows = await self.store.rows(Run, owner=owner, id=run_id)
+            try:
+                rows = await self.store.rows(Run, owner=owner, id=run_id)
+            except CauselineError as error:
+                raise (self.fault((owner, run_id)) or error) from error
             if not rows:
                 raise Missing(f"no run {run_id!r}", run=run_id)
             if rows[0].status not in ACTIVE:
                 return
+            fault = self.fault((owner, run_id))
+            if fault is not None:
+                raise fault
             token = await self.store.changed(token, WAIT_SECONDS)
 
     # inside

@@ -6,10 +6,10 @@ event once, in order.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
-from causeline.errors import Missing
+from causeline.errors import CauselineError, Missing
 from causeline.runtime.records import ACTIVE, Run
 from causeline.runtime.store import Store
 
@@ -43,11 +43,12 @@ class _Live:
 
 
 class Feed:
-    """Events of the runs of one store."""
+    """Events of the runs of one store. `fault` says why a run will tell nothing more, where that is so."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._live: dict[Key, _Live] = {}
+        self.fault: Callable[[Key], Exception | None] = lambda _key: None
 
     def begin(self, key: Key) -> None:
         """This process executes the run from now on."""
@@ -66,14 +67,15 @@ class Feed:
             live.wake()
 
     async def follow(self, owner: str, run_id: str, after: int = 0) -> AsyncIterator[Mapping[str, Any]]:
-        """Events above `after` as stored, with `seq`; ends after the run's last one. Raises Missing."""
+        """Events above `after` as stored, with `seq`; ends after the run's last one. Raises Missing, and the `fault` of a run that
+        tells nothing more and has not ended."""
         cursor, token = after, 0
         while True:
             live = self._live.get((owner, run_id))
             ticket = self._ticket(live)
             batch = live.after(cursor) if live is not None else None
             if batch is None:
-                batch = await self._store.events(owner, run_id, cursor)
+                batch = await self._stored(owner, run_id, cursor)
             for event in batch:
                 cursor = event["seq"]
                 yield event
@@ -85,9 +87,12 @@ class Feed:
                 await ticket
                 continue
             if not await self._active(owner, run_id):
-                if await self._store.events(owner, run_id, cursor, 1):
+                if await self._stored(owner, run_id, cursor, 1):
                     continue
                 return
+            fault = self.fault((owner, run_id))
+            if fault is not None:
+                raise fault
             token = await self._store.changed(token, 1.0)
 
     @staticmethod
@@ -99,8 +104,17 @@ class Feed:
         live.waiting.add(ticket)
         return ticket
 
+    async def _stored(self, owner: str, run_id: str, after: int, limit: int = 1000) -> Sequence[Mapping[str, Any]]:
+        try:
+            return await self._store.events(owner, run_id, after, limit)
+        except CauselineError as error:
+            raise (self.fault((owner, run_id)) or error) from error
+
     async def _active(self, owner: str, run_id: str) -> bool:
-        runs = await self._store.rows(Run, owner=owner, id=run_id)
+        try:
+            runs = await self._store.rows(Run, owner=owner, id=run_id)
+        except CauselineError as error:
+            raise (self.fault((owner, run_id)) or error) from error
         if not runs:
             raise Missing(f"no run {run_id}", run=run_id)
         return runs[0].status in ACTIVE

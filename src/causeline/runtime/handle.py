@@ -2,15 +2,17 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
+from causeline.errors import Refused
 from causeline.runtime.records import Interrupt, RunStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
     """How a run ended. `answer` is text, or the JSON value where the agent has a response format; `output` is the answer
-    as the agent's output type. `interrupts` are the open questions of an interrupted run, `usage` tokens and cost."""
+    as the agent's output type. `usage` is tokens and cost, `error` `{code, message}` of a failed run. `interrupts` are the questions
+    of an interrupted run that are still open; `answered_by` is the run that goes on from it, where one has answered some."""
 
     run_id: str
     session: str
@@ -23,6 +25,27 @@ class RunResult:
     usage: Mapping[str, Any] | None = None
     head: str | None = None
     error: Mapping[str, Any] | None = None
+    answered_by: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the run succeeded; one that waits for a person has not."""
+        return self.status == "succeeded"
+
+    def raise_if_failed(self) -> Self:
+        """This result, unless the run failed or was cancelled. Raises RunFailed, which says why."""
+        if self.status not in ("failed", "cancelled"):
+            return self
+        error = self.error or {}
+        told = error.get("message") or self.stop_reason or self.status
+        raise RunFailed(f"run {self.run_id} {'was cancelled' if self.status == 'cancelled' else f'failed: {told}'}", run=self.run_id,
+                        status=self.status, stop_reason=self.stop_reason, error=dict(error) or None)
+
+
+class RunFailed(Refused):
+    """A run has ended as failed or cancelled. `facts` are `run`, `status`, `stop_reason` and `error`."""
+
+    code = "run_failed"
 
 
 class Runs(Protocol):

@@ -7,7 +7,7 @@ driven, handed back, or taken over by somebody else after its lease.
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Self
 
-from causeline.causal import CausalNode, InvalidValue, canonical, verify_export
+from causeline.causal import CausalNode, verify_export
 from causeline.errors import Conflict, Invalid, Missing, Unavailable
 from causeline.models.messages import Message
 from causeline.policy import Clock
@@ -17,6 +17,7 @@ from causeline.runtime.dispatch import Dispatch
 from causeline.runtime.feed import Feed
 from causeline.runtime.handle import RunHandle, RunResult
 from causeline.runtime.history import Branch
+from causeline.runtime.inputs import Prompt, context_object, decisions_by_interrupt, input_messages, tool_definitions
 from causeline.runtime.interrupts import check_decision
 from causeline.runtime.lease import BEAT_SECONDS, LEASE_SECONDS, describe
 from causeline.runtime.names import checked_name, new_name
@@ -27,7 +28,6 @@ from causeline.runtime.store import Store
 from causeline.runtime.sub_runs import RunsBelow
 from causeline.tools.scope import Recall, Recalled, RunScope, SubRuns
 
-Prompt = str | Sequence[Message | Mapping[str, Any]] | None
 Build = Callable[[Mapping[str, Any]], Program]
 
 
@@ -43,6 +43,7 @@ class Runtime:
         self.feed = Feed(store)
         self._programs: dict[str, Program] = {one.name: one for one in programs}
         self._build = build
+        self._built: list[Any] = []
         services: dict[type, object] = {Recall: LogRecall(store)}
         self._dispatch = Dispatch(store, self.feed, self.clock, self._program_of, services, lease_seconds=lease_seconds,
                                   beat_seconds=beat_seconds)
@@ -56,6 +57,9 @@ class Runtime:
     async def __aexit__(self, *_: object) -> None:
         await self._dispatch.close()
         await self.store.close()
+        for program in self._built:
+            await program.aclose()
+        self._built.clear()
 
     # running
 
@@ -67,22 +71,20 @@ class Runtime:
         Raises Invalid for bad ids, messages, tools or a graph that cannot run, Missing for an unknown agent or checkpoint, Conflict
         (`session_busy`, `run_conflict`).
         """
+        self._dispatch.check_open()
         program = self._named(agent)
         if on_busy not in ("reject", "enqueue", "cancel"):
             raise Invalid(f"on_busy is reject, enqueue or cancel, not {on_busy!r}")
         now = self.clock.now()
-        messages = input_messages(prompt)
-        check_json("messages", [one.to_json() for one in messages])
-        check_json("context", context and dict(context))
-        check_json("tools", [dict(one) for one in tools])
+        messages, given, definitions = input_messages(prompt), context_object(context), tool_definitions(tools)
         if run_id is not None and session is None:
-            session = next((one.session for one in await self.store.rows(Run, owner=self.owner, id=checked_name("run id", run_id))), None)
+            session = next((one.session for one in await self._opened.rows(Run, owner=self.owner, id=checked_name("run id", run_id))), None)
         run = Run(
             id=checked_name("run id", run_id) if run_id is not None else new_name("run_", now),
             session=checked_name("session id", session) if session is not None else new_name("ses_", now),
             owner=self.owner, status="running", agent=program.name, created_at=iso(now), started_at=iso(now),
-            input=[one.to_json() for one in messages], manifest=program.manifest(), at=at, context=dict(context) if context else None,
-            tools=[dict(one) for one in tools], holder=self._dispatch.holder,
+            input=[one.to_json() for one in messages], manifest=program.manifest(), at=at, context=given,
+            tools=definitions, holder=self._dispatch.holder,
         )
         self._dispatch.runner(program)
         program.services(RunScope(run_id=run.id, session_id=run.session, owner=run.owner, started_at=iso(now), client_tools=run.tools))
@@ -97,28 +99,28 @@ class Runtime:
         Raises Missing for an unknown interrupt, Conflict (`interrupt_closed`) for one answered or superseded, Invalid for a
         decision that does not fit (the interrupt stays open).
         """
-        if not decisions:
-            raise Invalid("no decisions given; name at least one open interrupt")
-        known = await self.store.rows(Run, owner=self.owner, id=checked_name("run id", new_run_id)) if new_run_id is not None else ()
+        self._dispatch.check_open()
+        given = decisions_by_interrupt(decisions)
+        known = await self._opened.rows(Run, owner=self.owner, id=checked_name("run id", new_run_id)) if new_run_id is not None else ()
         if known:
-            if known[0].answers != {name: dict(one) for name, one in decisions.items()}:
+            if known[0].answers != given:
                 raise Conflict(f"run {new_run_id} is another one; give the answering run an id of its own, or none", code="run_conflict",
                                run=new_run_id)
             await self._dispatch.rescue(self.owner, known[0].session)
             return RunHandle(self, known[0].id, known[0].session)
-        asked = [await self._interrupt(name) for name in decisions]
+        asked = [await self._interrupt(name) for name in given]
         before = await self._row(asked[0].run)
         apart = any(one.checkpoint != asked[0].checkpoint for one in asked)
         if apart or await self._root(before) != await self._root(await self._row(run_id)):
             raise Missing(f"these interrupts are not of run {run_id}", run=run_id)
         program = self._named(agent) if agent is not None else self._program_of(before)
-        await self._check_answers(before, program, asked, decisions)
+        await self._check_answers(before, program, asked, given)
         await self._dispatch.rescue(self.owner, before.session)
         await self._dispatch.ended(self.owner, before.id)
         now = self.clock.now()
         run = Run(id=new_run_id or new_name("run_", now), session=before.session, owner=self.owner, status="running", agent=program.name,
                   created_at=iso(now), started_at=iso(now), manifest=program.manifest() or before.manifest, at=asked[0].checkpoint,
-                  parent_run=before.id, answers={name: dict(one) for name, one in decisions.items()}, tools=before.tools,
+                  parent_run=before.id, answers=given, tools=before.tools,
                   holder=self._dispatch.holder)
         return await self._admit(run, program, on_busy)
 
@@ -139,12 +141,14 @@ class Runtime:
 
     async def cancel(self, run_id: str) -> None:
         """Ask a run to stop, and what it has started below itself. Waits for its end where this process drives it. Raises Missing."""
+        self._dispatch.check_open()
         await self._dispatch.cancel(self.owner, run_id)
 
     async def work(self, *, concurrency: int = 16) -> None:
         """Drive runs of this store, of all owners, until cancelled: queued ones and those whose process is gone."""
         token = 0
         while True:
+            self._dispatch.check_open()
             try:
                 await self._dispatch.take(concurrency)
                 token = await self.store.changed(token, 1.0)
@@ -156,26 +160,29 @@ class Runtime:
         return self._events(run_id, after)
 
     async def result(self, run_id: str) -> RunResult:
-        """Wait for a run's end and say how it ended."""
+        """Wait for a run's end and say how it ended. Raises Missing, Misuse when the runtime is closed before that, and what kept
+        the run from being recorded."""
+        self._dispatch.check_open()
         await self._dispatch.ended(self.owner, run_id)
         run = await self._row(run_id)
-        interrupts: Sequence[Interrupt] = ()
+        asked: Sequence[Interrupt] = ()
         if run.status == "interrupted":
-            interrupts = await self.store.rows(Interrupt, owner=self.owner, run=run_id, status=("open",))
+            asked = await self._opened.rows(Interrupt, owner=self.owner, run=run_id)
         program = self._programs.get(run.agent)
         typed = getattr(program, "typed_output", None)
         output = typed(run.answer) if typed is not None and run.status == "succeeded" else run.answer
         return RunResult(run_id=run.id, session=run.session, status=run.status, stop_reason=run.stop_reason, answer=run.answer,
-                         output=output, interrupts=interrupts, pending_tool_call_ids=run.pending_tool_call_ids, usage=run.usage,
-                         head=run.head, error=run.error)
+                         output=output, interrupts=[one for one in asked if one.state == "open"], pending_tool_call_ids=run.pending_tool_call_ids, usage=run.usage,
+                         head=run.head, error=run.error,
+                         answered_by=next((one.answered_by for one in asked if one.answered_by is not None), None))
 
     # reading
 
     async def sessions(self) -> Sequence[Session]:
-        return await self.store.rows(Session, owner=self.owner)
+        return await self._opened.rows(Session, owner=self.owner)
 
     async def runs(self, session: str | None = None) -> Sequence[Run]:
-        return await self.store.rows(Run, owner=self.owner, session=session)
+        return await self._opened.rows(Run, owner=self.owner, session=session)
 
     async def run(self, run_id: str) -> Run:
         """The run's row. Raises Missing."""
@@ -184,7 +191,7 @@ class Runtime:
     async def branch(self, session: str, at: str | None = None) -> Branch:
         """Log, channels and messages at a checkpoint (None: the session's head). Raises Missing."""
         head = at if at is not None else (await self._session(session)).head
-        return Branch.read(await self.store.branch(self.owner, session, head))
+        return Branch.read(await self._opened.branch(self.owner, session, head))
 
     async def messages(self, session: str, at: str | None = None) -> Sequence[Message]:
         """What was said, oldest first."""
@@ -192,18 +199,18 @@ class Runtime:
 
     async def checkpoints(self, session: str, run: str | None = None) -> Sequence[Checkpoint]:
         await self._session(session)
-        return await self.store.rows(Checkpoint, owner=self.owner, session=session, run=run)
+        return await self._opened.rows(Checkpoint, owner=self.owner, session=session, run=run)
 
     async def calls(self, run_id: str) -> Sequence[CallRow]:
         await self._row(run_id)
-        return await self.store.rows(CallRow, owner=self.owner, run=run_id)
+        return await self._opened.rows(CallRow, owner=self.owner, run=run_id)
 
     async def why(self, node_id: str, session: str | None = None) -> Sequence[CausalNode]:
         """The inference that led to a node and what it had read, in log order. Raises Missing."""
-        found = [place for place, _ in await self.store.node(self.owner, node_id) if session is None or place == session]
+        found = [place for place, _ in await self._opened.node(self.owner, node_id) if session is None or place == session]
         if not found:
             raise Missing(f"no node {node_id!r}", node=node_id)
-        for checkpoint in await self.store.rows(Checkpoint, owner=self.owner, session=found[0]):
+        for checkpoint in await self._opened.rows(Checkpoint, owner=self.owner, session=found[0]):
             if node_id in checkpoint.appended:
                 return (await self.branch(found[0], checkpoint.id)).state.why(node_id)
         raise Missing(f"no checkpoint has the node {node_id!r}", node=node_id)
@@ -218,30 +225,36 @@ class Runtime:
         """The session's head branch, the branch of `at`, or every branch, as one file that proves itself."""
         row = await self._session(session)
         head = at if at is not None else row.head
-        links = list(await self.store.branch(self.owner, session, head))
+        links = list(await self._opened.branch(self.owner, session, head))
         if all:
             held = {link.checkpoint.id for link in links}
-            checkpoints = await self.store.rows(Checkpoint, owner=self.owner, session=session)
+            checkpoints = await self._opened.rows(Checkpoint, owner=self.owner, session=session)
             parents = {one.parent for one in checkpoints}
             for tip in checkpoints:
                 if tip.id not in parents and tip.id not in held:
-                    fresh = [link for link in await self.store.branch(self.owner, session, tip.id) if link.checkpoint.id not in held]
+                    fresh = [link for link in await self._opened.branch(self.owner, session, tip.id) if link.checkpoint.id not in held]
                     held.update(link.checkpoint.id for link in fresh)
                     links.extend(fresh)
-        runs = await self.store.rows(Run, owner=self.owner, session=session)
-        return transfer.export(row, head, links, runs, await self.store.rows(CallRow, owner=self.owner, session=session))
+        runs = await self._opened.rows(Run, owner=self.owner, session=session)
+        return transfer.export(row, head, links, runs, await self._opened.rows(CallRow, owner=self.owner, session=session))
 
     async def import_(self, data: bytes, *, head: str | None = None) -> str:
         """Take in an exported session after verifying all of it; return its id. Raises VerifyError, Conflict if it is here."""
         bundle = verify_export(data, head)
-        await self.store.load(*transfer.rows_of(bundle, self.owner, iso(self.clock.now())))
+        await self._opened.load(*transfer.rows_of(bundle, self.owner, iso(self.clock.now())))
         return bundle.session
 
     async def delete(self, session: str) -> None:
         """Remove a session and all that belongs to it. Raises Missing, Conflict while a run is active."""
-        await self.store.delete(self.owner, session)
+        await self._opened.delete(self.owner, session)
 
     # inside
+
+    @property
+    def _opened(self) -> Store:
+        """The store, while this runtime is open. Raises Misuse."""
+        self._dispatch.check_open()
+        return self.store
 
     async def _root(self, run: Run) -> str:
         """The run in which a chain of answers began."""
@@ -252,12 +265,12 @@ class Runtime:
     async def _check_answers(self, before: Run, program: Program, asked: Sequence[Interrupt],
                              decisions: Mapping[str, Mapping[str, Any]]) -> None:
         """Raises Invalid, before anything is written, for a decision that cannot be carried out."""
-        calls = {row.call.call_id for row in await self.store.rows(CallRow, owner=self.owner, run=before.id)}
+        calls = {row.call.call_id for row in await self._opened.rows(CallRow, owner=self.owner, run=before.id)}
         for interrupt in asked:
             check_decision(interrupt, decisions[interrupt.id])
             if interrupt.tool_call_id in calls:
                 program.check_answer(interrupt.name, interrupt.arguments, decisions[interrupt.id])
-        links = await self.store.branch(self.owner, before.session, asked[0].checkpoint)
+        links = await self._opened.branch(self.owner, before.session, asked[0].checkpoint)
         document = next((link.checkpoint.delta.get("document") for link in reversed(links) if link.checkpoint.step == 0), None)
         if document != program.document.hash:
             raise Invalid(f"the graph of {program.name!r} has changed since the question was asked, so there is no place to go on from; "
@@ -265,10 +278,10 @@ class Runtime:
 
     async def _admit(self, run: Run, program: Program, on_busy: OnBusy) -> RunHandle:
         await self._dispatch.rescue(self.owner, run.session)
-        started = await self.store.start(run, on_busy)
+        started = await self._opened.start(run, on_busy)
         self._dispatch.accept(started.run, program, known=started.known)
         if on_busy == "cancel" and not started.known:
-            for other in await self.store.rows(Run, owner=self.owner, session=run.session, status=("running",)):
+            for other in await self._opened.rows(Run, owner=self.owner, session=run.session, status=("running",)):
                 if other.cancel_requested:
                     self._dispatch.stop(*other.key)
         return RunHandle(self, started.run.id, started.run.session)
@@ -277,14 +290,14 @@ class Runtime:
         given = [one.tool_call_id for one in messages if one.role == "tool"]
         if not given:
             return
-        known = await self.store.rows(Run, owner=self.owner, id=run.id)
+        known = await self._opened.rows(Run, owner=self.owner, id=run.id)
         if known:
             return
-        sessions = await self.store.rows(Session, owner=self.owner, id=run.session)
+        sessions = await self._opened.rows(Session, owner=self.owner, id=run.session)
         base = run.at or (sessions[0].head if sessions else None)
-        branch = Branch.read(await self.store.branch(self.owner, run.session, base)) if sessions else None
+        branch = Branch.read(await self._opened.branch(self.owner, run.session, base)) if sessions else None
         open_calls = branch.transcript.open if branch else {}
-        client = {row.call.call_id for row in await self.store.rows(CallRow, owner=self.owner, session=run.session) if row.call.client} \
+        client = {row.call.call_id for row in await self._opened.rows(CallRow, owner=self.owner, session=run.session) if row.call.client} \
             if sessions else set[str]()
         findings = [f"{name}: no open call of the client has this id" for name in given if name not in open_calls or name not in client]
         if len(set(given)) != len(given):
@@ -301,19 +314,19 @@ class Runtime:
             yield told
 
     async def _row(self, run_id: str) -> Run:
-        rows = await self.store.rows(Run, owner=self.owner, id=run_id)
+        rows = await self._opened.rows(Run, owner=self.owner, id=run_id)
         if not rows:
             raise Missing(f"no run {run_id!r}; `causeline runs` lists them", run=run_id)
         return rows[0]
 
     async def _session(self, session: str) -> Session:
-        rows = await self.store.rows(Session, owner=self.owner, id=session)
+        rows = await self._opened.rows(Session, owner=self.owner, id=session)
         if not rows:
             raise Missing(f"no session {session!r}; `causeline sessions` lists them", session=session)
         return rows[0]
 
     async def _interrupt(self, name: str) -> Interrupt:
-        rows = await self.store.rows(Interrupt, owner=self.owner, id=name)
+        rows = await self._opened.rows(Interrupt, owner=self.owner, id=name)
         if not rows:
             raise Missing(f"no interrupt {name!r}", interrupt=name)
         if rows[0].state != "open":
@@ -333,31 +346,9 @@ class Runtime:
         program = self._programs.get(run.agent)
         if program is None and run.manifest is not None and self._build is not None:
             program = self._programs[run.agent] = self._build(run.manifest)
+            if hasattr(program, "aclose"):
+                self._built.append(program)
         if program is None:
             raise Missing(f"run {run.id} is of agent {run.agent!r}, whose tools are not in files; give the agent", run=run.id,
                           agent=run.agent)
         return program
-
-
-def check_json(what: str, value: Any) -> None:
-    """Raises Invalid with the place of what could not be stored, such as a lone surrogate or a number that is none."""
-    try:
-        canonical(value)
-    except InvalidValue as error:
-        place = f"{what}{error.path.removeprefix('$')}"
-        raise Invalid(f"{place}: {error.reason}", findings=[f"{place}: {error.reason}"]) from error
-
-
-def input_messages(prompt: Prompt) -> Sequence[Message]:
-    """A caller's input as messages of role user or tool. Raises Invalid for any other role."""
-    if prompt is None:
-        return ()
-    if isinstance(prompt, str):
-        return (Message("user", prompt),)
-    messages = [one if isinstance(one, Message) else Message.from_json(one) for one in prompt]
-    for index, message in enumerate(messages):
-        if message.role not in ("user", "tool"):
-            raise Invalid(f"messages[{index}]: role {message.role} is not an input; send user messages, or tool results of your own tools",
-                          findings=[f"messages[{index}].role"])
-    return messages
-

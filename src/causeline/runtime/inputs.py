@@ -1,0 +1,79 @@
+"""What a caller hands in with a run: messages, context, the client's tools, decisions.
+
+Law: everything is checked before anything is written, and a value of the wrong shape is refused in the caller's words.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from causeline.causal import InvalidValue, canonical
+from causeline.errors import Invalid
+from causeline.models.messages import Message
+from causeline.runtime.interrupts import WrongDecision
+from causeline.tools.tool import InvalidTool
+from causeline.tools.toolbox import client_tools
+
+Prompt = str | Sequence[Message | Mapping[str, Any]] | None
+
+
+def input_messages(prompt: Prompt) -> Sequence[Message]:
+    """A caller's input as messages of role user or tool. Raises Invalid for any other role."""
+    given: object = prompt
+    if given is None:
+        return ()
+    if isinstance(given, str):
+        given = [Message("user", given)]
+    if not _is_list(given):
+        raise Invalid(f"a prompt is text or a list of messages, not {type(given).__name__}", findings=["prompt"])
+    messages = [one if isinstance(one, Message) else Message.from_json(one) for one in cast("Sequence[object]", given)]
+    for index, message in enumerate(messages):
+        if message.role not in ("user", "tool"):
+            raise Invalid(f"messages[{index}]: role {message.role} is not an input; send user messages, or tool results of your own tools",
+                          findings=[f"messages[{index}].role"])
+    check_json("messages", [one.to_json() for one in messages])
+    return messages
+
+
+def context_object(given: object) -> dict[str, Any] | None:
+    """A run's context object. Raises Invalid unless it is an object of JSON values."""
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise Invalid(f"context: expected an object, got {type(given).__name__}", findings=["context"])
+    context = dict(cast("Mapping[str, Any]", given))
+    check_json("context", context)
+    return context or None
+
+
+def tool_definitions(given: object) -> list[dict[str, Any]]:
+    """The client's tools, each `{name, description?, parameters?}`. Raises InvalidTool with every fault."""
+    if not _is_list(given):
+        raise InvalidTool(f"tools: expected a list of definitions {{name, description, parameters}}, got {type(given).__name__}",
+                          findings=["tools"])
+    definitions = list(cast("Sequence[Mapping[str, Any]]", given))
+    client_tools(definitions)
+    check_json("tools", [dict(one) for one in definitions])
+    return [dict(one) for one in definitions]
+
+
+def decisions_by_interrupt(given: object) -> dict[str, dict[str, Any]]:
+    """Decisions by the id of the interrupt. Raises Invalid for none at all, WrongDecision for what is no decision."""
+    if not isinstance(given, Mapping) or not given:
+        raise Invalid("no decisions given; name at least one open interrupt: {interrupt id: causeline.approve()}")
+    for name, one in cast("Mapping[str, object]", given).items():
+        if not isinstance(one, Mapping):
+            raise WrongDecision(f"{name}: a decision is one such as causeline.approve(), or {{decision, value?, reason?}}, not {one!r}")
+    return {name: dict(one) for name, one in cast("Mapping[str, Mapping[str, Any]]", given).items()}
+
+
+def check_json(what: str, value: Any) -> None:
+    """Raises Invalid with the place of what could not be stored, such as a lone surrogate or a number that is none."""
+    try:
+        canonical(value)
+    except InvalidValue as error:
+        place = f"{what}{error.path.removeprefix('$')}"
+        raise Invalid(f"{place}: {error.reason}", findings=[f"{place}: {error.reason}"]) from error
+
+
+def _is_list(given: object) -> bool:
+    return isinstance(given, Sequence) and not isinstance(given, str | bytes)
