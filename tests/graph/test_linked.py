@@ -169,3 +169,13 @@ def test_random_documents_survive_rdf(plain: dict[str, Any]) -> None:
     document = load(plain)
     back = load(oxigraph_text(dump_linked(document), pyoxigraph.RdfFormat.JSON_LD))  # pyld mistakes a backslash in N-Quads
     assert (back.plain, back.placements) == (document.plain, document.placements)
+
+
+@pytest.mark.parametrize("value", [None, "x", 1, [], {}])
+@pytest.mark.parametrize("field", ["outputs", "sources", "gather", "policy", "body", "entrypoints", "stateMapping"])
+def test_a_faulty_document_has_an_rdf_shape_too(field: str, value: Any) -> None:
+    plain = orders()
+    for place in (plain, *plain["nodes"]):
+        if field in place:
+            place[field] = {"k": value} if field in ("outputs", "sources", "entrypoints") else value
+    assert load(dump_linked(load(plain))).id == plain["@id"]

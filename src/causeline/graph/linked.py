@@ -37,7 +37,7 @@ def _pairs_for_maps(value: Any, field: str) -> Any:
         return {key: _pairs_for_maps(one, key) for key, one in items.items()}
     first, second = MAPS[field]
     if field == "sources":
-        return [{first: key, **one} for key, one in items.items()]
+        return [{first: key, **one} if isinstance(one, dict) else {first: key, second: one} for key, one in items.items()]
     return [{first: key, second: one} for key, one in items.items()]
 
 
