@@ -31,11 +31,12 @@ ARGUMENTS_DEPTH = 120
 class Conversation:
     """The agent's side of a run: transcript, tools in scope, request views."""
 
-    def __init__(self, options: Options, toolbox: Toolbox, model: Model, scope: RunScope, system: str | None) -> None:
+    def __init__(self, options: Options, toolbox: Toolbox, model: Model, scope: RunScope, system: str | None, *, at_once: int) -> None:
         self.options = options
         self.toolbox = toolbox
         self.model = model
         self.scope = scope
+        self.at_once = at_once
         self.system = system
         self.transcript = Transcript(self._shorten)
         self.recalled: tuple[str, str] | None = None
@@ -119,7 +120,7 @@ class Conversation:
     def rows(self, calls: Sequence[ToolCall], step: int) -> list[Call]:
         """Ledger rows for a reply's calls. Those that start at once, need nobody's answer and have effects are
         `started` with the reply's own commit, which saves a write before they run."""
-        first = set(self.segments([(call.id, call.name) for call in calls])[0][: self.options.tool_concurrency]) if calls else set[str]()
+        first = set(self.segments([(call.id, call.name) for call in calls])[0][: self.at_once]) if calls else set[str]()
         rows: list[Call] = []
         for index, call in enumerate(calls):
             tool = self.toolbox.get(call.name)

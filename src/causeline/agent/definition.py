@@ -72,7 +72,9 @@ class AgentDefinition:
         toolbox = self.toolbox.with_client(scope.client_tools) if scope.client_tools else self.toolbox
         own = render(self.options.system or "", template_values(self.options, toolbox, scope))
         system = "\n\n".join(part for part in (own, toolbox.skill_text()) if part) or None
-        return {Conversation: Conversation(self.options, toolbox, self.model, scope, system)}
+        # Only the compact document is known to start a whole group at once; in others a call is `started` when its item begins.
+        at_once = self.options.tool_concurrency if self.document.id == REACT else 1
+        return {Conversation: Conversation(self.options, toolbox, self.model, scope, system, at_once=at_once)}
 
     def check_answer(self, name: str, arguments: Any, decision: Mapping[str, Any]) -> None:
         """Raises Invalid if a decision that lets a call run cannot be carried out: the tool is gone, or does not take the arguments."""
