@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from causeline.cli.opening import place
+from causeline.cli.trace import decided
 
 LOOK = {"calls": [{"name": "lookup", "arguments": {"term": "epoch"}}]}
 
@@ -48,6 +49,72 @@ def test_sessions_and_runs_are_listed(told):
     listed = told("runs", "--json").last["runs"]
     assert [(one["id"], one["status"], one["answer"]) for one in listed] == [("r1", "succeeded", "It is a word.")]
     assert told("runs", "none").code == 1
+
+
+MAIL = {"calls": [{"name": "mail", "arguments": {"to": "bob"}}]}
+
+
+@pytest.fixture
+def waiting(shell):
+    """A folder with a run in session s1 that waits for an approval; returns its question."""
+    shell.agent(MAIL, {"text": "Done."})
+    return shell.ask("mail bob", "--session", "s1", "--run-id", "r1")["interrupts"][0]
+
+
+def listed(shell, *words):
+    return {one["id"]: one for one in shell("runs", *words, "--json").last["runs"]}
+
+
+def test_open_questions_are_listed_with_the_run_that_waits(shell, waiting):
+    text = shell("runs").out
+    assert "1 open question" in text
+    assert f'  open: {waiting["id"]}  may it run: mail {{"to": "bob"}}\n' in text
+    assert "causeline resume r1\n" in text
+    assert f"  open: {waiting['id']}  may it run: mail" in shell("show", "s1").out
+    row = listed(shell)["r1"]
+    assert (row["interrupts"], row["answered_by"]) == ([waiting], None)
+    assert "manifest" not in row
+    assert shell("resume", "r1").code == 3
+
+
+def test_a_run_that_was_answered_names_the_run_that_goes_on(shell, waiting):
+    later = shell("answer", "r1", waiting["id"], "edit", "--value", '{"to": "eve"}', "--reason", "bob left", "--json").last["run"]
+    assert f"answered by {later}" in shell("runs").out
+    assert "open:" not in shell("runs").out
+    assert (listed(shell)["r1"]["interrupts"], listed(shell)["r1"]["answered_by"]) == ([], later)
+    assert listed(shell, "s1")[later]["answered_by"] is None
+    text = shell("show", "s1").out
+    assert f"interrupted (answered by {later})" in text
+    assert '  edited to {"to": "eve"}, because: bob left\n' in text
+    ended = shell("resume", "r1")
+    assert ended.code == 0
+    assert f"Its questions were answered by {later}; `causeline resume {later}` shows how that ended." in ended.out
+
+
+def test_questions_that_a_message_made_void_are_said_to_be(shell, waiting):
+    shell.script({"text": "Never mind."})
+    shell.ask("forget it", "--session", "s1")
+    assert "superseded by a later message" in shell("runs").out
+    assert "Its questions were superseded by a later message." in shell("resume", "r1").out
+    shell("export", "s1", "-o", "x.json")
+    shell("import", "x.json", "--store", "sqlite:///b.db")
+    assert "superseded" not in shell("runs", "--store", "sqlite:///b.db").out
+
+
+@pytest.mark.parametrize(
+    "answer, told",
+    [
+        ({"decision": "approve"}, "approved"),
+        ({"decision": "deny", "reason": "no\x1b[2J"}, "denied, because: no"),
+        ({"decision": "deny", "reason": None}, "denied"),
+        ({"decision": "record", "value": {"a": 1}}, 'result recorded: {"a": 1}'),
+        ({"decision": "fail", "reason": "gone"}, "counted as failed, because: gone"),
+        ({"decision": "retry"}, "run again"),
+        ({"decision": "answer", "value": "Paris"}, "answered Paris"),
+    ],
+)
+def test_a_decision_is_told_with_its_value_and_reason(answer, told):
+    assert decided(answer) == told
 
 
 def test_a_trace_has_every_step_with_its_checkpoint_and_nodes(told):

@@ -4,6 +4,9 @@ from causeline.cli.faults import QUESTIONS
 from causeline.cli.follow import View, follow, view
 from causeline.cli.opening import agent_from, leave, opened
 from causeline.cli.options import DEFAULT_STORE, EventsAsJson, OtherAgent, RunName, Store
+from causeline.cli.standing import standing
+from causeline.cli.terminal import Terminal
+from causeline.runtime.handle import RunResult
 from causeline.runtime.records import ACTIVE
 from causeline.runtime.runtime import Runtime
 
@@ -12,7 +15,7 @@ def command(run: RunName, agent: OtherAgent = None, store: Store = DEFAULT_STORE
     """Go on with a run whose process is gone.
 
     It goes on exactly where it was. Calls that had finished are not made again. A run that is alive is left alone (exit code 1). Of
-    a run that has ended the end is printed.
+    a run that has ended the end is printed, and if it waits for answers, how to give them.
     """
 
     async def resume() -> int:
@@ -24,10 +27,21 @@ def command(run: RunName, agent: OtherAgent = None, store: Store = DEFAULT_STORE
             handle = await runtime.resume(run, agent=given)
             found = await follow(runtime, handle, shown, after=seen - 1 if ended and seen else seen)
             if ended:
-                return QUESTIONS if found.result.status == "interrupted" else 0
+                if not as_json:
+                    await _tell_standing(runtime, found.result)
+                return QUESTIONS if found.result.interrupts else 0
             return found.code
 
     leave(resume())
+
+
+async def _tell_standing(runtime: Runtime, result: RunResult) -> None:
+    """Why a run that stopped for questions has none to answer."""
+    if result.status == "interrupted":
+        found = (await standing(runtime, await runtime.runs(result.session), result.session))[result.run_id]
+        if not found.open:
+            further = f"; `causeline resume {found.answered_by}` shows how that ended" if found.answered_by else ""
+            Terminal().say(f"This run has ended. Its questions were {found}{further}.", "quiet")
 
 
 async def skipped(runtime: Runtime, run: str, shown: View) -> int:

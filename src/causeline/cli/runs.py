@@ -1,15 +1,20 @@
 """`causeline runs`: the runs of a store or of a session."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
-from causeline.cli.ending import tokens
-from causeline.cli.opening import leave, opened
+from causeline.cli.ending import interrupt_row, tokens
+from causeline.cli.narrate import Piece
+from causeline.cli.opening import leave, opened, store_words
 from causeline.cli.options import DEFAULT_STORE, AsJson, Store
+from causeline.cli.standing import Standing, questions, standing, why
 from causeline.cli.terminal import Terminal, table
+from causeline.cli.text import command as command_line
 from causeline.cli.text import line
 from causeline.cli.trace import asked, when
+from causeline.runtime.records import Run
 from causeline.runtime.transfer import run_row
 
 
@@ -18,21 +23,41 @@ def command(
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,
 ) -> None:
-    """List runs, newest last."""
+    """List runs, newest last, and below them the questions that are open.
+
+    A run that stopped for a question has ended: answers start another run, which goes on from it.
+    """
 
     async def runs() -> None:
         async with opened(store) as runtime:
             if session is not None:
                 await runtime.checkpoints(session)
             found = await runtime.runs(session)
+            standings = await standing(runtime, found, session)
         if as_json:
-            print(line({"runs": [run_row(one) for one in found]}))
+            print(line({"runs": [as_row(one, standings.get(one.id, Standing())) for one in found]}))
             return
         rows = [
-            (one.id, one.session, when(one.created_at), one.status, one.stop_reason or "-", tokens(one.usage) or "-", asked(one))
+            (one.id, one.session, when(one.created_at), one.status, why(one, standings) or "-", tokens(one.usage) or "-", asked(one))
             for one in found
         ]
         for row in table([("RUN", "SESSION", "STARTED", "STATUS", "WHY", "TOKENS", "QUESTION"), *rows]) if rows else ["no runs yet"]:
             Terminal().say(row)
+        _print_open(standings, store)
 
     leave(runs())
+
+
+def as_row(run: Run, found: Standing) -> dict[str, Any]:
+    """A run as `--json` lists it: as exports carry it, without the agent's definition, with its open questions."""
+    row = {name: value for name, value in run_row(run).items() if name != "manifest"}
+    return {**row, "interrupts": [interrupt_row(one) for one in found.open], "answered_by": found.answered_by}
+
+
+def _print_open(standings: Mapping[str, Standing], store: str) -> None:
+    terminal = Terminal()
+    for run, found in standings.items():
+        if found.open:
+            how = command_line("resume", run, *store_words(store))
+            terminal.pieces([Piece(f"\nrun {run} waits for answers; how to give them: "), Piece(f"{how}\n", "call")])
+            terminal.pieces(questions(found, width=terminal.width))

@@ -1,6 +1,6 @@
 """`causeline show`: the trace of a session, or its causal graph."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -9,6 +9,7 @@ from causeline.cli.drawing import causal_graph
 from causeline.cli.narrate import Piece, counted
 from causeline.cli.opening import leave, opened
 from causeline.cli.options import DEFAULT_STORE, AsJson, SessionName, Store
+from causeline.cli.standing import Standing, standing
 from causeline.cli.terminal import Terminal
 from causeline.cli.text import line
 from causeline.cli.trace import asked, trace
@@ -33,13 +34,14 @@ def command(
     async def show() -> None:
         async with opened(store) as runtime:
             links, runs = await history(runtime, session, run)
+            standings = await standing(runtime, await runtime.runs(session), session)
             calls = [row for one in runs for row in await runtime.calls(one.id)] if as_json else []
         if as_json:
             print(line(as_object(session, links, runs, calls, graph=graph)))
         elif graph:
             print(causal_graph(node for link in links for node in link.nodes), end="")
         else:
-            _print(session, links, runs)
+            _print(session, links, runs, standings)
 
     leave(show())
 
@@ -71,10 +73,10 @@ def as_object(session: str, links: Sequence[Link], runs: Sequence[Run], calls: S
     return {**found, "graph": causal_graph(nodes)} if graph else found
 
 
-def _print(session: str, links: Sequence[Link], runs: Sequence[Run]) -> None:
+def _print(session: str, links: Sequence[Link], runs: Sequence[Run], standings: Mapping[str, Standing]) -> None:
     terminal = Terminal()
     terminal.say(f"session {session}  head {links[-1].checkpoint.id if links else 'none'}")
-    terminal.pieces(trace(links, {one.id: one for one in runs}, width=terminal.width))
+    terminal.pieces(trace(links, {one.id: one for one in runs}, standings, width=terminal.width))
     here = {link.checkpoint.run for link in links}
     others = [one for one in runs if one.id not in here]
     if others:

@@ -9,33 +9,53 @@ from typing import Any, cast
 from causeline.causal import CausalNode
 from causeline.cli.ending import tokens
 from causeline.cli.narrate import Piece, Style, counted
+from causeline.cli.standing import Standing, questions, why
 from causeline.cli.text import one_line, short, shown
 from causeline.runtime.records import Checkpoint, Link, Run
 
 WIDTH = 160
+_NONE: Mapping[str, Standing] = {}
+_DECIDED = {
+    "approve": "approved", "deny": "denied", "edit": "edited to", "answer": "answered", "retry": "run again",
+    "record": "result recorded:", "fail": "counted as failed",
+}  # fmt: skip
 _STYLES: Mapping[str, Style] = {"tool_call": "call", "protocol_error": "bad", "goal": "title", "answer": "title"}
 
 
-def trace(links: Sequence[Link], runs: Mapping[str, Run], *, width: int = WIDTH) -> Sequence[Piece]:
+def trace(
+    links: Sequence[Link], runs: Mapping[str, Run], standings: Mapping[str, Standing] = _NONE, *, width: int = WIDTH
+) -> Sequence[Piece]:
     """Every step of these links in order, under the run it belongs to."""
     pieces: list[Piece] = []
     current = None
     for link in links:
         if link.checkpoint.run != current:
             current = link.checkpoint.run
-            pieces.extend(_run(current, runs.get(current)))
+            pieces.extend(_run(current, runs.get(current), standings, width))
         pieces.append(Piece(f"  {_step(link.checkpoint)}\n", "quiet"))
         pieces.extend(_node(node, width) for node in link.nodes)
     return pieces
 
 
-def _run(name: str, run: Run | None) -> Sequence[Piece]:
+def _run(name: str, run: Run | None, standings: Mapping[str, Standing], width: int) -> Sequence[Piece]:
     if run is None:
         return (Piece(f"\nrun {name}\n", "title"),)
-    status = f"{run.status}{f' ({run.stop_reason})' if run.stop_reason else ''}"
+    told = why(run, standings)
+    status = f"{run.status}{f' ({told})' if told else ''}"
     facts = "  ".join(one for one in (status, f"agent {one_line(run.agent)}", when(run.started_at), tokens(run.usage)) if one)
     fault = f"  {shown((run.error or {}).get('message') or '', WIDTH)}\n" if run.error else ""
-    return (Piece(f"\nrun {name}  {asked(run)}\n", "title"), Piece(f"  {facts}\n", "quiet"), Piece(fault, "bad"))
+    return (
+        Piece(f"\nrun {name}  {asked(run)}\n", "title"), Piece(f"  {facts}\n", "quiet"), Piece(fault, "bad"),
+        *(Piece(f"  {decided(one)}\n", "call") for one in run.answers.values()),
+        *(questions(standings[name], width=width) if name in standings else ()),
+    )  # fmt: skip
+
+
+def decided(answer: Mapping[str, Any]) -> str:
+    """What a person decided, with the new arguments, the value or the reason."""
+    value = f" {shown(answer['value'])}" if answer.get("value") is not None else ""
+    reason = f", because: {shown(answer['reason'])}" if answer.get("reason") else ""
+    return f"{_DECIDED[str(answer.get('decision'))]}{value}{reason}"
 
 
 def _step(checkpoint: Checkpoint) -> str:
