@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from causeline.errors import CauselineError, Conflict, Misuse, Missing, Unavailable
+from causeline.errors import CauselineError, Conflict, Missing, Misuse, Unavailable
 from causeline.policy import Clock
 from causeline.runtime.clock import iso
 from causeline.runtime.feed import Feed, Key
@@ -153,8 +153,7 @@ class Dispatch:
                 continue
             if run.status == "running" and run.holder != self.holder and not evidently_gone(run.holder):
                 continue
-            with suppress(Missing):  # a run of an agent that is not known here is left for a process that knows it
-                self._program_of(run)
+            if self._can_drive(run):
                 await self.claim(run)
 
     async def take(self, most: int) -> None:
@@ -164,10 +163,16 @@ class Dispatch:
                 return
             if run.key in self._driven or run.key in self._waiting or run.key in self._healing:
                 continue
-            with suppress(Missing):
-                self._program_of(run)
-                if run.status == "queued" or self._watch.expired(run, self.clock.monotonic()):
-                    await self.claim(run)
+            if self._can_drive(run) and (run.status == "queued" or self._watch.expired(run, self.clock.monotonic())):
+                await self.claim(run)
+
+    def _can_drive(self, run: Run) -> bool:
+        """Whether the run's agent is known here, or can be built. If not it is left for a process that knows it."""
+        try:
+            self._program_of(run)
+        except CauselineError:
+            return False
+        return True
 
     def stop(self, owner: str, run_id: str) -> None:
         """Ask a run of this process to end as cancelled."""
@@ -178,8 +183,8 @@ class Dispatch:
                 driven.loaded.cancel()
 
     async def cancel(self, owner: str, run_id: str) -> Run:
-        """Ask a run of any process to stop, and wait for its end where that is this one. What it has started below itself is
-        stopped with it. Raises Missing."""
+        """Ask a run of any process to stop, and wait for its end where that is this one; one whose process is gone is taken over and
+        ended. What it has started below itself is stopped with it. Raises Missing."""
         await self._wake(owner, run_id)
         run = await self.store.cancel(owner, run_id, iso(self.clock.now()))
         if run.status == "running":
@@ -187,28 +192,30 @@ class Dispatch:
             self.stop(owner, run_id)
             await self.wait(owner, run_id)
             await self._bury(owner, run_id)
+            await self.wait(owner, run_id)
         for below in await self.store.rows(Run, owner=owner, status=("queued", "running")):
             if below.parent_run == run_id and below.parent_call is not None:
                 await self.cancel(owner, below.id)
         return run
 
     async def _bury(self, owner: str, run_id: str) -> None:
-        """End a cancelled run whose process is gone and whose agent nobody here knows, so that its session is free again."""
+        """End a cancelled run whose process is gone, so that its session is free again: with its program where that is known, else
+        as it stands. Whether a process elsewhere is gone is waited out."""
         for run in await self.store.rows(Run, owner=owner, id=run_id, status=("running",)):
-            if run.holder != self.holder and evidently_gone(run.holder):
-                await self._end(run)
+            if run.holder == self.holder or not await self.gone(run):
+                return
+            for left in await self.store.rows(Run, owner=owner, id=run_id, status=("running",)):
+                await (self.claim(left) if self._can_drive(left) else self._end(left))
 
     async def _wake(self, owner: str, run_id: str) -> None:
         """Take up a run that was handed back in its middle, so that it ends in good order, with an event that says so."""
         for run in await self.store.rows(Run, owner=owner, id=run_id, status=("queued",)):
             if run.started_at is None or run.key in self._waiting:
                 continue
-            try:
-                self._program_of(run)
-            except Missing:
-                await self._end(run)
-            else:
+            if self._can_drive(run):
                 await self.claim(run)
+            else:
+                await self._end(run)
 
     async def _end(self, run: Run) -> None:
         claimed = await self.store.claim(run.owner, run.id, self.holder, epoch=run.epoch, beat=run.beat, at=iso(self.clock.now()))
@@ -266,20 +273,24 @@ class Dispatch:
             await runner.drive(driven.loaded)
             self._broken.pop(run.key, None)
         except Exception as error:  # noqa: BLE001  (recorded with the run, or kept for whoever waits for it)
-            await self._fell(run, program, error, progressed=driven.loaded is not None and driven.loaded.recorder.steps > 0)
+            await self._fell(run, program, error, progressed=driven.loaded is not None and driven.loaded.recorder.steps > 0,
+                             cancelled=driven.loaded is None and (driven.cancelled or run.cancel_requested))
         finally:
             if self._driven.get(run.key) is driven:
                 del self._driven[run.key]
             self.feed.end(run.key)
 
-    async def _fell(self, run: Run, program: Program | None, error: Exception, *, progressed: bool) -> None:
-        """A run could not go on. Somebody else may have it; else it ends as failed; where the store does not answer it is
-        taken up again later."""
+    async def _fell(self, run: Run, program: Program | None, error: Exception, *, progressed: bool, cancelled: bool) -> None:
+        """A run could not go on. Somebody else may have it; else it ends as failed, or as cancelled if it was to stop anyway; where the
+        store does not answer it is taken up again later."""
         if isinstance(error, Conflict) and error.code == "lost_lease":
             return
         if not isinstance(error, Unavailable):
             try:
-                await end_as_failed(self.store, self.feed, self.clock, run, error)
+                if cancelled:
+                    await end_as_cancelled(self.store, self.feed, self.clock, run)
+                else:
+                    await end_as_failed(self.store, self.feed, self.clock, run, error)
                 return
             except Conflict:
                 return

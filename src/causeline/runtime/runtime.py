@@ -140,7 +140,8 @@ class Runtime:
         return RunHandle(self, run.id, run.session)
 
     async def cancel(self, run_id: str) -> None:
-        """Ask a run to stop, and what it has started below itself. Waits for its end where this process drives it. Raises Missing."""
+        """Ask a run to stop, and what it has started below itself. Waits for its end where this process drives it;
+        one whose process is gone is taken over and ended. Raises Missing."""
         self._dispatch.check_open()
         await self._dispatch.cancel(self.owner, run_id)
 
@@ -172,9 +173,9 @@ class Runtime:
         typed = getattr(program, "typed_output", None)
         output = typed(run.answer) if typed is not None and run.status == "succeeded" else run.answer
         return RunResult(run_id=run.id, session=run.session, status=run.status, stop_reason=run.stop_reason, answer=run.answer,
-                         output=output, interrupts=[one for one in asked if one.state == "open"], pending_tool_call_ids=run.pending_tool_call_ids, usage=run.usage,
-                         head=run.head, error=run.error,
-                         answered_by=next((one.answered_by for one in asked if one.answered_by is not None), None))
+                         output=output, interrupts=[one for one in asked if one.state == "open"],
+                         pending_tool_call_ids=run.pending_tool_call_ids, usage=run.usage, head=run.head, error=run.error,
+                         answered_by=next((one.answered_by for one in asked if one.answered_by), None))
 
     # reading
 
