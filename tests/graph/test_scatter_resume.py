@@ -8,6 +8,7 @@ import asyncio
 import pytest
 
 from causeline.graph import Graph, Outcome
+from causeline.graph.document import Reservoir
 from tests.graph.fanning import double, fan, item_document
 from tests.graph.walking import ManualClock, Recording, dispatcher, others, run, through_json
 
@@ -168,3 +169,19 @@ async def test_an_unfinished_scatter_without_its_source_fails_and_can_be_resumed
     assert (lost.status, lost.error.code) == ("failed", "source_missing")
     found = await d.resume("urn:t:fan", through_json(lost.saved()), sources={"items": numbers()}, answers=True)
     assert (found.status, found.state["out"]) == ("completed", [0, 2, 4, 6, 8, 10])
+
+
+async def test_batches_that_form_otherwise_after_a_pause_leave_no_question_behind():
+    async def slow(seconds):
+        for number in range(2):
+            yield {"k": 0, "n": number}
+            await asyncio.sleep(seconds)
+
+    def work(ctx):
+        return Outcome.pause("go on?") if ctx.answer is None else Outcome("success", {"twice": [one["n"] for one in ctx.item]})
+
+    d = dispatcher(fan(work, field="twice", scatter={"reservoir": Reservoir("k", 9, idle_ms=5)}))
+    paused = await d.execute("urn:t:fan", sources={"items": slow(0.1)})
+    assert [pause.key for pause in paused.pauses] == ["fan/0", "fan/1"]
+    final = await d.resume("urn:t:fan", through_json(paused.saved()), sources={"items": slow(0)}, answers={"fan/0": True})
+    assert (final.status, final.state["out"]) == ("completed", [[0, 1]])

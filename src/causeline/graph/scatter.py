@@ -87,13 +87,13 @@ def take(
         fan.first = [index, port]
     if failure is not None and (fan.failure is None or index < fan.failure[0]):
         fan.failure = [index, failure]
-    fan.parked.pop(index, None)
-    fan.children.pop(index, None)
     if kept and any(kept):
         fan.ahead[index] = [port, kept]
     mark = fan.watermark
-    for one in items:
+    for one in items:  # a batch may hold items that waited in batches of their own
         _mark(fan.done, one)
+        fan.parked.pop(one, None)
+        fan.children.pop(one, None)
     if fan.ahead:
         _release(fan, feeds, mark)
 
