@@ -223,7 +223,7 @@ def test_a_graph_without_an_absolute_iri_fails_at_once_and_says_which_one_to_wri
 
 def test_what_must_be_text_is_refused_where_it_is_written() -> None:
     graph: Any = Graph(IRI).node("say", say)
-    with pytest.raises(Misuse, match="edge 'say' -> 'end': a condition .* must be text, not <function"):
+    with pytest.raises(Misuse, match=r"edge 'say' -> 'end': a condition .* must be text, not <function"):
         graph.edge("say", "end", lambda state: True)
     with pytest.raises(Misuse, match="the name of a placement must be text, not None"):
         graph.edge("say", None)

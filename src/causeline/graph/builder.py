@@ -33,7 +33,8 @@ class Graph:
 
     def __init__(self, iri: str, *, name: str | None = None, version: str = "1") -> None:
         if not is_absolute(_text("Graph", "the IRI", iri)):
-            raise Misuse(f"Graph: the IRI {iri!r} is not absolute; write something like urn:example:dag:{percent_encode(iri)}", code="graph_iri")
+            told = f"Graph: the IRI {iri!r} is not absolute; write something like urn:example:dag:{percent_encode(iri)}"
+            raise Misuse(told, code="graph_iri")
         self.iri = iri
         self.name = name or iri.rpartition("/")[2].rpartition(":")[2] or iri
         self.version = version
