@@ -1,7 +1,11 @@
 """Real processes and real signals: Ctrl-C, SIGTERM, SIGKILL and what can be done afterwards."""
 
+import asyncio
 import json
 import signal
+
+import causeline
+from causeline.runtime.records import Run
 
 SLOW = {"calls": [{"name": "lookup", "arguments": {"term": "x"}}], "delay": 30}
 STUBBORN = """
@@ -115,6 +119,39 @@ def test_a_run_of_another_process_can_be_cancelled(shell, start):
     assert (code, json.loads(out.splitlines()[-1])["status"]) == (1, "cancelled")
 
 
+def worker_session(shell):
+    return shell("runs", "--json").last["runs"][0]["session"]
+
+
+def test_a_worker_names_a_run_it_has_no_agent_for_once_and_hands_back_what_it_drives(shell, start):
+    async def queue():
+        input_ = [{"role": "user", "content": "hi"}]
+        async with causeline.open("sqlite:///.causeline/store.db") as runtime:
+            for name, agent in (("r1", "stranger"), ("r2", "bot")):
+                run = Run(
+                    id=name,
+                    session=f"s-{name}",
+                    owner="default",
+                    status="queued",
+                    agent=agent,
+                    input=[{"role": "user", "content": "hi"}],
+                    created_at="2026-01-01T00:00:00.000Z",
+                )
+                await runtime.store.start(run, "enqueue")
+
+    shell.agent(LOOK, SLOW)
+    asyncio.run(queue())
+    worker = start("worker", "--agent", "agent.toml")
+    said = [worker.until("run r") for _ in range(2)]
+    assert sorted(said) == [
+        "taken  run r2 of session s-r2, agent bot: hi\n",
+        "waits  run r1 needs the agent stranger: start a worker with --agent FILE\n",
+    ]
+    worker.send(signal.SIGTERM)
+    assert worker.end() == (0, "handing back run r2\ndraining ...\ndone\n", "")
+    assert [run["status"] for run in shell("runs", "--json").last["runs"]] == ["queued", "queued"]
+
+
 def test_a_worker_goes_on_with_what_a_dead_process_left_and_drains_on_sigterm(shell, start):
     shell.agent(LOOK, SLOW, {"text": "Done."})
     process = start("run", "hi", "--agent", "agent.toml", "--run-id", "r1", "--json")
@@ -124,6 +161,8 @@ def test_a_worker_goes_on_with_what_a_dead_process_left_and_drains_on_sigterm(sh
     shell.script(LOOK, LOOK, {"text": "Done."})
     worker = start("worker")
     worker.until("working on")
+    assert worker.until("taken") == "taken  run r1 of session " + worker_session(shell) + ", agent bot: hi\n"
+    assert worker.until("ended") == "ended  run r1: succeeded (answered)\n"
     assert shell("run", "hi", "--agent", "agent.toml", "--run-id", "r1", "--json").last["answer"] == "Done."
     worker.send(signal.SIGTERM)
     code, out, err = worker.end()

@@ -8,6 +8,8 @@ import typer
 from causeline.cli.follow import follow, view
 from causeline.cli.opening import agent_from, leave, opened
 from causeline.cli.options import DEFAULT_STORE, EventsAsJson, OtherAgent, RunName, Store
+from causeline.cli.terminal import Terminal
+from causeline.cli.trace import decided
 from causeline.runtime.interrupts import NEEDS_VALUE
 
 _VALUES = {"edit": "the new arguments as a JSON object", "answer": "text or JSON", "record": "the result, text or JSON"}
@@ -49,6 +51,8 @@ def command(
         given = agent_from(agent) if agent is not None else None
         async with opened(store, *([given] if given else [])) as runtime:
             further = await runtime.answer(run, {interrupt: told}, agent=given)
+            if not as_json:
+                Terminal().say(decided(told), "call")
             return (await follow(runtime, further, view(store, as_json=as_json))).code
 
     leave(answer())

@@ -43,21 +43,25 @@ class _Live:
 
 
 class Feed:
-    """Events of the runs of one store. `fault` says why a run will tell nothing more, where that is so."""
+    """Events of the runs of one store. `fault` says why a run will tell nothing more, where that is so; `watch` is called when this
+    process begins (True) and stops (False) to execute a run."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._live: dict[Key, _Live] = {}
         self.fault: Callable[[Key], Exception | None] = lambda _key: None
+        self.watch: Callable[[Key, bool], object] = lambda _key, _begins: None
 
     def begin(self, key: Key) -> None:
         """This process executes the run from now on."""
         self._live[key] = _Live()
+        self.watch(key, True)
 
     def end(self, key: Key) -> None:
         live = self._live.pop(key, None)
         if live is not None:
             live.wake()
+            self.watch(key, False)
 
     def publish(self, key: Key, first: int, events: Sequence[Mapping[str, Any]]) -> None:
         """These events are durable now."""
