@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from causeline.errors import Invalid
+from causeline.models.messages import Message
+from causeline.models.transcript import goal_content, result_text
 from causeline.runtime.records import Checkpoint, Link, Run
 from causeline.runtime.store import Store
 from causeline.tools.scope import Recalled, RunScope
@@ -30,6 +32,11 @@ class LogRecall:
         runs = await self._runs(scope, wanted.get("runs", "session"))
         return await self.tell(scope.owner, [one for one in runs if one.id != scope.run_id], query,
                                most=int(wanted.get("k") or RUNS), max_tokens=int(wanted.get("max_tokens") or TOKENS))
+
+    async def search(self, owner: str, runs: Sequence[Run], query: str, *, most: int = RUNS, max_tokens: int = TOKENS) -> Recalled:
+        """As `tell`, but of the runs that share a word with the query: nothing where none does. Without a query all are told."""
+        fitting = [one for one in runs if overlap(query, spoken(one))] if _wanted(query) else runs
+        return await self.tell(owner, fitting, query, most=most, max_tokens=max_tokens)
 
     async def tell(self, owner: str, runs: Sequence[Run], query: str, *, most: int = RUNS, max_tokens: int = TOKENS) -> Recalled:
         """The given runs, best first, within a budget of estimated tokens (4 characters each)."""
@@ -85,15 +92,15 @@ def _lines(link: Link) -> Sequence[tuple[str, Mapping[str, Any]]]:
 def _said(kind: str, payload: Any) -> str | None:
     match kind:
         case "goal":
-            return f"asked: {payload.get('text') or payload.get('parts')}"
+            return f"asked: {Message('user', goal_content(payload)).text}"
         case "tool_call":
-            return f"called {payload['name']} with {payload['args']}"
+            return f"called {payload['name']} with {result_text(payload['args'])}"
         case "tool_result":
-            return f"{payload['tool']} {'returned' if payload['ok'] else 'failed'}: {payload['result']}"
+            return f"{payload['tool']} {'returned' if payload['ok'] else 'failed'}: {result_text(payload['result'])}"
         case "answer":
-            return f"answered: {payload}"
+            return f"answered: {result_text(payload)}"
         case "semantic":
-            return f"noted {payload['type']} {payload['key']}: {payload['content']}"
+            return f"noted {payload['type']} {payload['key']}: {result_text(payload['content'])}"
         case "protocol_error":
             return f"fault: {payload.get('code')}"
         case _:
@@ -103,13 +110,18 @@ def _said(kind: str, payload: Any) -> str | None:
 def spoken(run: Run) -> str:
     """What the caller asked of a run and what it answered, for ranking."""
     asked = " ".join(str(one.get("content", "")) for one in run.input)
-    return f"{asked} {run.answer if isinstance(run.answer, str) else ''}"
+    return f"{asked} {'' if run.answer is None else result_text(run.answer)}"
 
 
 def overlap(query: str, text: str) -> float:
-    """Share of the query's words (three letters or more) that the text has."""
-    words = {word for word in _words(query) if len(word) > 2}
+    """Share of the query's words (of three letters or more, where it has such) that the text has."""
+    words = _wanted(query)
     return len(words & set(_words(text))) / len(words) if words else 0.0
+
+
+def _wanted(query: str) -> set[str]:
+    words = set(_words(query))
+    return {word for word in words if len(word) > 2} or words
 
 
 def _words(text: str) -> Sequence[str]:

@@ -217,10 +217,10 @@ class Runtime:
         raise Missing(f"no checkpoint has the node {node_id!r}", node=node_id)
 
     async def recall(self, session: str | None = None, query: str = "", *, k: int = 5, max_tokens: int = 1000) -> Recalled:
-        """What earlier runs have to say, of one session or of all, cited and bounded."""
+        """What earlier runs have to say, of one session or of all, cited and bounded; with a query, those that share a word with it."""
         if session is not None:
             await self._session(session)
-        return await LogRecall(self.store).tell(self.owner, await self.runs(session), query, most=k, max_tokens=max_tokens)
+        return await LogRecall(self.store).search(self.owner, await self.runs(session), query, most=k, max_tokens=max_tokens)
 
     async def export(self, session: str, at: str | None = None, all: bool = False) -> bytes:
         """The session's head branch, the branch of `at`, or every branch, as one file that proves itself."""
