@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from causeline.causal import KINDS, AgentState, Append, Limits, VerifyError, apply, identity, verify
+from causeline.causal import KINDS, AgentState, Append, Limits, VerifyError, apply, identity, verify, verify_export
 from causeline.causal.checks import check_frontier
 from causeline.causal.ids import node_id
 from causeline.causal.reading import parse
@@ -318,3 +318,25 @@ def test_ten_megabytes_of_text_survive():
     state = AgentState()
     state.append("tool_result", {"result": "0.5 \u00e9\x00" * 1_700_000}, created_at=NOW)
     assert AgentState.from_json(parse(json.dumps(state.to_json()))).nodes[0] == state.nodes[0]
+
+
+@pytest.mark.parametrize("read", [verify, verify_export])
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"# notes", "this is no causeline export: it is not JSON"),
+        (b"\x89PNG\r\n", "this is no causeline export: it is not JSON"),
+        (b"", "this is no causeline export: it is not JSON"),
+        (b"[1, 2]", "this is no causeline export: it is JSON of another kind"),
+        (b'{"name": "x"}', "this is no causeline export: it is JSON of another kind"),
+    ],
+)
+def test_a_file_that_was_never_an_export_is_called_so(read, data, told):
+    with pytest.raises(VerifyError, match=told):
+        read(data)
+
+
+def test_an_export_that_is_damaged_is_not_called_something_else():
+    with pytest.raises(VerifyError) as caught:
+        verify(b'{"calls":[}')
+    assert "no causeline export" not in caught.value.reason

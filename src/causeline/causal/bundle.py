@@ -28,6 +28,7 @@ from causeline.errors import Misuse
 _CHECKPOINT = re.compile(r"ck_[0-9a-f]{24}")
 _KEYS = frozenset({"causeline", "session", "owner", "head", "state", "checkpoints", "runs", "calls", "facts", "digest"})
 _ROW_KEYS = frozenset({*HASHED, "id", "session", "step", "created_at"})
+_NO_EXPORT = "this is no causeline export: it is JSON of another kind"
 _STARTS = b'{"calls":'
 _DEFAULT_LIMITS = Limits()
 
@@ -58,6 +59,8 @@ def verify(data: bytes, head: str | None = None, limits: Limits = _DEFAULT_LIMIT
     value = _parse(data, limits)
     if isinstance(value, dict) and "causeline" in value:
         return verify_export(data, head, limits)
+    if not isinstance(value, dict) or not {"version", "nodes", "frontier"} & cast("dict[str, Any]", value).keys():
+        raise VerifyError(None, None, _NO_EXPORT)
     if head is not None:
         raise Misuse("a bare AgentState has no head to compare with; verify an export of the session")
     return AgentState.from_json(cast("object", value), limits)
@@ -87,7 +90,8 @@ def _parse(data: bytes, limits: Limits) -> Any:
     try:
         return parse(data, depth=BUNDLE_DEPTH)
     except InvalidValue as fault:
-        raise VerifyError(None, None, str(fault)) from None
+        told = str(fault) if data.startswith(_STARTS) else f"this is no causeline export: it is not JSON ({fault})"
+        raise VerifyError(None, None, told) from None
 
 
 def _read(body: bytes, limits: Limits) -> tuple[dict[str, Any], bytes, bytes]:
@@ -101,8 +105,10 @@ def _read(body: bytes, limits: Limits) -> tuple[dict[str, Any], bytes, bytes]:
     except orjson.JSONDecodeError:
         value = _parse(body, limits)
     if type(value) is not dict:
-        raise VerifyError(None, None, "a bundle is a JSON object")
+        raise VerifyError(None, None, f"{_NO_EXPORT}; a bundle is a JSON object")
     bundle = cast("dict[str, Any]", value)
+    if not _KEYS & bundle.keys():
+        raise VerifyError(None, None, _NO_EXPORT)
     check_keys(bundle, _KEYS, None, None, optional=frozenset({"nodes"}))
     try:
         before, after = canonical_halves(bundle)
