@@ -187,7 +187,7 @@ Pair = namedtuple("Pair", "a b")  # noqa: PYI024 - the untyped sort is the one t
         "\ud800",
         "a\udfffb",
     ],
-    ids=lambda value: f"{type(value).__name__}-{value!a}"[:40],
+    ids=lambda value: f"{type(value).__name__}-{value!a}".split(" at 0x")[0][:40],
 )
 def test_foreign_values_are_refused_with_their_place(foreign):
     deep = {"a": [0, 0, 0, {"b": foreign}]}

@@ -72,12 +72,13 @@ class Runner:
         if asked and run.head is None:
             # A run that answered other questions of this pause may have paused again since this one was asked for.
             run = replace(run, base=asked[0].checkpoint)
-        links = await self.store.branch(run.owner, run.session, run.head or run.base)
+        tip = run.head or run.base
+        links = await self.store.branch(run.owner, run.session, tip) if tip is not None else ()
         branch = Branch.read(links, self._reducers)
         scope = scope_of(run, asked)
         scope.before = context_at(links, run.base)
         scope.asked_by = branch.asked_by()
-        recorder = Recorder(self.store, run, scope, branch.state, head=run.head or run.base, session_head=await self._session_head(run),
+        recorder = Recorder(self.store, run, scope, branch.state, head=tip, session_head=await self._session_head(run),
                             document=self.program.document.hash, clock=self.clock, publish=self.feed.publish)
         recorder.asked = asked
         recorder.usage.update(usage_of(links, run.id))
@@ -87,7 +88,7 @@ class Runner:
             recorder.wait = next((one.writes for one in progress if one.port == WAIT), None)
         if branch.head is not None and (run.head is not None or run.answers):
             recorder.pauses = dict(branch.head.facts.get("pauses", {}))
-        if run.answers or run.at is None:
+        if tip is not None and (run.answers or run.at is None):
             recorder.known = await questions_left(self.store, run, asked[0].checkpoint if asked else run.base)
         if run.head is None:
             recorder.opened.update(recorder.known if run.answers else {})
@@ -115,6 +116,9 @@ class Runner:
     # loading
 
     async def _session_head(self, run: Run) -> str | None:
+        """What the next commit expects. A run that began this moment and goes on from the session's head began with it."""
+        if run.epoch == 1 and run.at is None:
+            return run.base
         sessions = await self.store.rows(Session, owner=run.owner, id=run.session)
         return sessions[0].head if sessions else None
 
