@@ -125,7 +125,6 @@ def worker_session(shell):
 
 def test_a_worker_names_a_run_it_has_no_agent_for_once_and_hands_back_what_it_drives(shell, start):
     async def queue():
-        input_ = [{"role": "user", "content": "hi"}]
         async with causeline.open("sqlite:///.causeline/store.db") as runtime:
             for name, agent in (("r1", "stranger"), ("r2", "bot")):
                 run = Run(
