@@ -245,3 +245,17 @@ async def test_a_reason_or_context_given_later_changes_nothing_about_the_decisio
         first = await (await rt.start(agent, "go", session="s", context={"k": 1})).result()
         done = await (await rt.answer(first.run_id, {one.id: approve() for one in first.interrupts})).result()
         assert (done.status, (await rt.branch("s")).channels["context"]) == ("succeeded", {"k": 1})
+
+
+async def test_the_run_that_goes_on_with_an_edit_tells_of_the_edited_arguments(store, scene):
+    agent = scene.agent()
+    async with runtime(store, agent) as rt:
+        run = await rt.start(agent, "go", session="s")
+        open_ = by_call(await run.result())
+
+        def arguments(events):
+            return {event["tool_call_id"]: event["delta"] for event in events if event["type"] == "tool_call_args"}
+
+        assert arguments(await told(run)) == {"a": '{"n":1}', "b": '{"n":2}', "c": '{"n":3}'}
+        answers = {open_["a"].id: edit({"n": 7}), open_["c"].id: approve()}
+        assert arguments(await told(await rt.answer(run.id, answers))) == {"a": '{"n":7}', "b": '{"n":2}', "c": '{"n":3}'}

@@ -10,7 +10,7 @@ from typing import Any
 
 from causeline.agent.conversation import Conversation
 from causeline.tools.approval import Approve, Ask, Deny, default_prompt, resolve_all
-from causeline.tools.arguments import prepare
+from causeline.tools.arguments import Prepared, prepare
 from causeline.tools.calls import Call, CallState, arguments_hash
 from causeline.tools.human import question_text
 from causeline.tools.tool import Tool
@@ -46,8 +46,7 @@ async def judge(talk: Conversation, call: Call, decision: Mapping[str, Any] | No
     if call.state == "started":
         return go  # by this process, a moment ago
     prepared = prepare(tool, call.arguments) if tool is not None else None
-    if prepared is not None and prepared.arguments is not None and prepared.arguments is not call.arguments:
-        go = Verdict(arguments=prepared.arguments, args_hash=arguments_hash(prepared.arguments))
+    go = _as_prepared(call, prepared)
     decision = _fitting(decision, "question" if tool is not None and tool.human else "approval", go)
     if decision is None and call.state == "awaiting":
         return _still_asked(call, tool, go)
@@ -57,6 +56,26 @@ async def judge(talk: Conversation, call: Call, decision: Mapping[str, Any] | No
     if tool.human:
         return _question(go, decision)
     return await _permitted(talk, tool, go) if decision is None else await _decided(talk, tool, decision, go)
+
+
+def as_edited(talk: Conversation, call: Call, decision: Mapping[str, Any] | None) -> Call:
+    """The call as it is told of: with the arguments of a person's edit, if there is one that `judge` takes."""
+    tool = talk.toolbox.get(call.name)
+    if tool is None or tool.human or decision is None or decision.get("decision") != "edit" or call.state in ("unknown", "started"):
+        return call
+    fits = _fitting(decision, "approval", _as_prepared(call, prepare(tool, call.arguments))) is not None
+    return replace(call, arguments=_edited(tool, decision)) if fits else call
+
+
+def _as_prepared(call: Call, prepared: Prepared | None) -> Verdict:
+    """Running a call, with its arguments put right where that could be done."""
+    if prepared is None or prepared.arguments is None or prepared.arguments is call.arguments:
+        return Verdict(arguments=call.arguments, args_hash=call.args_hash)
+    return Verdict(arguments=prepared.arguments, args_hash=arguments_hash(prepared.arguments))
+
+
+def _edited(tool: Tool, decision: Mapping[str, Any]) -> Any:
+    return prepare(tool, decision["value"]).arguments or decision["value"]
 
 
 def _fitting(decision: Mapping[str, Any] | None, kind: str, asked: Verdict) -> Mapping[str, Any] | None:
@@ -102,7 +121,7 @@ async def _decided(talk: Conversation, tool: Tool, decision: Mapping[str, Any], 
         case "approve":
             return await _unless_forbidden(talk, tool, go)
         case "edit":
-            arguments = prepare(tool, decision["value"]).arguments or decision["value"]
+            arguments = _edited(tool, decision)
             return await _unless_forbidden(talk, tool, Verdict(arguments=arguments, args_hash=arguments_hash(arguments)))
         case _:
             return _denied(decision.get("reason"))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from causeline.agent.approvals import Verdict, judge
+from causeline.agent.approvals import Verdict, as_edited, judge
 from causeline.agent.conversation import Conversation
 from causeline.agent.remember import REMEMBER, note
 from causeline.agent.sub_runs import below
@@ -55,7 +55,7 @@ class ToolStep:
     async def run(self) -> None:
         """Announce the calls, settle what needs no running, then run the rest group by group."""
         for call in self.calls.values():
-            announce(self.ctx, call, self.talk.scope)
+            announce(self.ctx, as_edited(self.talk, call, self.talk.scope.answers.get(call.call_id)), self.talk.scope)
         ready: dict[str, Call] = {}
         asked: list[Call] = []
         for call in list(self.calls.values()):
