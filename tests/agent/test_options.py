@@ -286,3 +286,10 @@ def test_semantic_types_replace_the_defaults():
 
 def test_the_record_takes_keywords_only():
     assert all(each.kind is inspect.Parameter.KEYWORD_ONLY for each in inspect.signature(Options).parameters.values())
+
+
+@pytest.mark.parametrize("wrong", ["Inv", 5, City(name="x")])
+def test_an_output_type_that_is_no_type_is_one_finding(wrong):
+    ((name, line),) = option_findings({"model": MODEL, "output_type": wrong})
+    assert name == "output_type"
+    assert line.startswith("expected a type, got ")

@@ -173,7 +173,7 @@ def option_findings(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     if "model" not in values:
         found.append(("model", 'required; such as "openai:gpt-5-mini"'))
     found.extend((name, line) for name, value in values.items() if name in RULES for line in RULES[name](value))
-    if values.get("output_type") is not None:
+    if values.get("output_type") is not None and not RULES["output_type"](values["output_type"]):
         found.extend(_output_findings(values))
     return found
 
