@@ -6,6 +6,7 @@ import pytest
 
 import causeline
 from causeline.agent.options import OPTION_NAMES, Options
+from causeline.graph import terms
 from causeline.models import ScriptedModel
 from tests.docs import pages
 
@@ -31,6 +32,19 @@ def test_every_option_of_an_agent_has_a_line_and_its_default():
         for value in named(default):
             written = {"true": True, "false": False}.get(value, value.strip('"'))
             assert str(getattr(options, name)) == str(written), name
+
+
+@pytest.mark.parametrize(
+    "title, known",
+    [
+        ("reducer", {f"`{name}`" for name in terms.REDUCER_PORTS}),
+        ("strategy", {f"`{name}`" for name in terms.GATHER_NEEDS}),
+        ("in Python", {f"`{kind}`" for kind in terms.KINDS}),
+    ],
+)
+def test_the_words_of_documents_are_all_explained(title, known):
+    column = 1 if title == "in Python" else 0
+    assert {row[column].partition(" (")[0] for row in rows("graph.md", title)} == known
 
 
 TABLE = {named(kind)[0]: set(named(fields)) for kind, fields, _ in rows("events.md", "type")}
