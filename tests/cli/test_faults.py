@@ -93,3 +93,32 @@ def test_an_error_of_the_system_names_the_file():
     with pytest.raises(OSError, match="No such file") as caught:
         Path("/nowhere/at/all").read_bytes()
     assert faults.explained(caught.value) == ("/nowhere/at/all: No such file or directory", [], 1)
+
+
+BROKEN = """
+import causeline
+
+@causeline.tool
+def lookup(term: str) -> str:
+    return {}["no such " + "key"]
+
+mail = lookup
+"""
+
+
+def test_what_a_tool_raised_is_traced_when_asked_and_only_then(shell):
+    agent = shell.agent({"calls": [{"name": "lookup", "arguments": {"term": "x"}}]}, {"text": "It failed."})
+    (shell.folder / "agent.toml").write_text("""
+[agent]
+model = "scripted:script.json"
+[graph]
+type = "react"
+[[tools]]
+python = "tools:lookup"
+""")
+    (shell.folder / "tools.py").write_text(BROKEN)
+    for words, traced in (((), False), (("--debug",), True), ((), False)):
+        ended = shell("run", "go", "--agent", agent, "--json", *words)
+        assert (ended.code, ended.last["answer"]) == (0, "It failed.")
+        assert ('return {}["no such " + "key"]' in ended.err) is traced
+        assert ("tool lookup failed in call" in ended.err) is traced

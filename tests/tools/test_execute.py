@@ -349,3 +349,32 @@ def test_a_process_ends_although_a_tool_never_does(tmp_path):
         "print(asyncio.run(execute(stuck, {}, ToolContext(call_id='c'))).ok)\n"
     )
     assert subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=30, check=True).stdout == "False\n"
+
+
+async def test_what_a_tool_raises_is_logged_with_its_traceback_and_without_the_arguments(caplog):
+    caplog.set_level("DEBUG", "causeline.tools")
+
+    @tool
+    def broken(token: str) -> str:
+        """Breaks."""
+        return {}[1]
+
+    @tool
+    def picky(token: str) -> str:
+        """Says what it wants."""
+        raise ToolError("another token, please")
+
+    @tool
+    def fine(token: str) -> str:
+        """Works."""
+        return token
+
+    for one in (broken, picky, fine):
+        await execute(one, {"token": "s3cret"}, ToolContext(call_id="c1", run_id="r1"))
+    assert [(row.name, row.levelname, row.getMessage()) for row in caplog.records] == [
+        ("causeline.tools", "WARNING", "tool broken failed in call c1 of run r1"),
+        ("causeline.tools", "DEBUG", "tool picky failed in call c1 of run r1"),
+    ]
+    assert "return {}[1]" in caplog.text
+    assert "KeyError: 1" in caplog.text
+    assert "s3cret" not in caplog.text

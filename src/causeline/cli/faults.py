@@ -3,6 +3,7 @@
 Law: nobody sees a Python traceback who did not ask for it with `--debug` or CAUSELINE_DEBUG.
 """
 
+import logging
 import os
 import sys
 import traceback
@@ -48,14 +49,26 @@ _debug = False
 
 
 def set_debug(on: bool) -> None:
-    """Whether to show tracebacks from here on."""
+    """Whether to show tracebacks from here on, those of tools included, which the library logs."""
     global _debug  # noqa: PLW0603 - one switch of one process, set by the command line
     _debug = on
+    log = logging.getLogger("causeline")
+    log.setLevel(logging.DEBUG if debugging() else logging.NOTSET)
+    if not any(isinstance(one, _Aside) for one in log.handlers):
+        log.addHandler(_Aside())
 
 
 def debugging() -> bool:
     """Whether tracebacks were asked for."""
     return _debug or os.environ.get("CAUSELINE_DEBUG", "") not in ("", "0")
+
+
+class _Aside(logging.Handler):
+    """Shows what the library logs, tracebacks of tools above all, on standard error while tracebacks are asked for."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if debugging():
+            sys.stderr.write(clean(self.format(record)) + "\n")
 
 
 def report(error: Exception) -> int:

@@ -5,6 +5,7 @@ exact JSON, and a failure is a text that names the tool, the field or the except
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,10 @@ from causeline.tools.timeout import bounded
 from causeline.tools.tool import InvalidTool, Resource, Tool, ToolContext, ToolError, ToolResult
 from causeline.tools.trim import bound
 
+LOG = logging.getLogger("causeline.tools")
+"""Tells of what tools raise, with the traceback: errors of a tool's own words (ToolError) at DEBUG, others at WARNING. Arguments
+are not told."""
+LOG.addHandler(logging.NullHandler())
 MAX_ERROR = 2_000
 MAX_LISTED = 50
 
@@ -108,6 +113,9 @@ async def execute(
         executed = Executed(ok=False, result=error_text(tool.name, error), error=error)
     else:
         executed = _executed(tool.name, value)
+    if executed.error is not None:
+        level = logging.DEBUG if isinstance(executed.error, ToolError) else logging.WARNING
+        LOG.log(level, "tool %s failed in call %s of run %s", tool.name, context.call_id, context.run_id or "?", exc_info=executed.error)
     return replace(executed, arguments=given, raw=prepared.raw, attempts=made)
 
 
