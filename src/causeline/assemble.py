@@ -12,7 +12,7 @@ from causeline.adapters.hcl import read_hcl
 from causeline.adapters.models import open_model
 from causeline.adapters.stores import open_store
 from causeline.agent.definition import AgentDefinition
-from causeline.agent.manifest import Manifest, ManifestFinding, manifest_from_plain, read_manifest
+from causeline.agent.manifest import GRAPHS, Manifest, ManifestFinding, manifest_from_plain, read_manifest
 from causeline.agent.options import OPTION_NAMES, Options
 from causeline.agent.source import read_source
 from causeline.errors import CauselineError, Invalid, Misuse
@@ -23,8 +23,9 @@ from causeline.models.retry import RetryModel
 from causeline.policy import RetryPolicy
 from causeline.runtime.clock import SystemClock
 from causeline.runtime.handle import RunResult
+from causeline.runtime.inputs import Prompt
 from causeline.runtime.program import Program
-from causeline.runtime.runtime import Prompt, Runtime
+from causeline.runtime.runtime import Runtime
 from causeline.tools.approval import ApprovalMode
 from causeline.tools.skills import Skill
 from causeline.tools.toolbox import ToolLike
@@ -160,8 +161,36 @@ def open(url: str = "memory://", *, owner: str = "default", agents: Sequence[Pro
 
 
 def load_agent(path: str | Path, **overrides: Any) -> Agent:
-    """The agent of a manifest file (`agent.toml`, `.json`, `.hcl`). Raises Invalid with every finding, by line."""
-    return Agent.from_manifest(read_manifest(path, overrides, readers={".hcl": read_hcl}))
+    """The agent of a manifest file (`agent.toml`, `.json`, `.hcl`). `overrides` stand in for options of the file; relative paths in
+    them start at the working directory, those in the file beside it. Raises Invalid with every finding, by line."""
+    return Agent.from_manifest(read_manifest(path, _from_here(overrides), readers={".hcl": read_hcl}))
+
+
+def _from_here(overrides: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same overrides with absolute paths; what is wrong with them is found later."""
+    found = dict(overrides)
+    if "model" in found:
+        found["model"] = _script_from_here(found["model"])
+    if isinstance(found.get("fallbacks"), list | tuple):
+        found["fallbacks"] = [{**one, "model": _script_from_here(one["model"])} if isinstance(one, dict) and "model" in one
+                              else _script_from_here(one) for one in found["fallbacks"]]
+    if isinstance(found.get("skill_dir"), str | Path):
+        found["skill_dir"] = Path(found["skill_dir"]).absolute()
+    if isinstance(found.get("skills"), list | tuple):
+        found["skills"] = [_path_from_here(one) for one in found["skills"]]
+    if "graph" in found and found["graph"] not in GRAPHS:
+        found["graph"] = _path_from_here(found["graph"])
+    return found
+
+
+def _script_from_here(model: Any) -> Any:
+    name = model.removeprefix("scripted:") if isinstance(model, str) else ""
+    return f"scripted:{Path(name).absolute()}" if name != model and name.endswith(".json") else model
+
+
+def _path_from_here(path: Any) -> Any:
+    """Names, which are looked for elsewhere, and things that are no paths stay as they are."""
+    return Path(path).absolute() if isinstance(path, str | Path) and Path(path).is_file() else path
 
 
 async def examine_agent(path: str | Path) -> tuple[str | None, Sequence[Any]]:

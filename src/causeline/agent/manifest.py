@@ -121,7 +121,7 @@ class _Reading:
         self._top()
         values = {**self._agent(), **overrides, "base_dir": self.source.directory}
         graph = self._graph()
-        if graph is not None:
+        if graph is not None and "graph" not in overrides:
             values["graph"] = graph
         for name, line in option_findings(values):
             self._say(line, "agent", name)

@@ -77,9 +77,7 @@ def place(store: str) -> str:
 
 
 def agent_from(file: Path, *, model: str | None = None, base_url: str | None = None) -> Agent:
-    """The agent of a file, with what the command line says instead. A script named there is looked for here, not beside the file."""
-    if model is not None and model.startswith("scripted:") and model.endswith(".json"):
-        model = f"scripted:{Path(model.removeprefix('scripted:')).absolute()}"
+    """The agent of a file, with what the command line says instead."""
     given = {"model": model, "base_url": base_url}
     return load_agent(file, **{name: value for name, value in given.items() if value is not None})
 
