@@ -51,16 +51,16 @@ async def test_whoever_waits_when_a_runtime_closes_is_told_to_resume_and_the_run
     agent = Scene([{"text": "slow", "delay": 3600}]).agent()
     async with runtime(store, agent) as rt:
         run = await rt.start(agent, "go", session="s", run_id="r")
-        events: list[str] = []
+        stepped = asyncio.Event()
 
         async def follow() -> None:
             async for event in run.events():
-                events.append(event["type"])
+                if event["type"] == "step_finished":
+                    stepped.set()
 
         async with asyncio.timeout(20):
             waiting = [asyncio.create_task(run.result()), asyncio.create_task(follow())]
-            while "step_finished" not in events:
-                await asyncio.sleep(0)
+            await stepped.wait()
             await rt.__aexit__()
             ends = await asyncio.gather(*waiting, return_exceptions=True)
     for end in ends:

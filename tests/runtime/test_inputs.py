@@ -13,7 +13,7 @@ from tests.runtime.scenes import Scene, asks, runtime
 
 
 @pytest.mark.parametrize(
-    ("given", "kind", "told"),
+    "given, kind, told",
     [
         ({"tools": ["x"]}, InvalidTool, r"tools\[0\]: expected an object with name, description and parameters"),
         ({"tools": "x"}, InvalidTool, "tools: expected a list of definitions"),
@@ -39,7 +39,7 @@ async def test_an_answer_that_is_no_decision_is_refused_and_the_question_stays_o
     async with runtime(MemoryStore(), scene.agent()) as rt:
         result = await (await rt.start("agent", "pay")).result()
         (one,) = result.interrupts
-        with pytest.raises(WrongDecision, match=f"{one.id}: a decision is one such as causeline.approve"):
+        with pytest.raises(WrongDecision, match=rf"{one.id}: a decision is one such as causeline\.approve"):
             await rt.answer(result.run_id, {one.id: given})
         assert (await rt.result(result.run_id)).interrupts == [one]
         with pytest.raises(Invalid, match="no decisions given"):
