@@ -16,11 +16,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Close the network for this process and for those it starts."""
-    sys.path.insert(0, str(LOOPBACK))
-    sys.modules.pop("sitecustomize", None)
-    import sitecustomize  # noqa: F401 - importing it installs the hook
+    if not hasattr(sys.modules.get("sitecustomize"), "refused"):  # a process that was started by another one of the suite has it
+        sys.path.insert(0, str(LOOPBACK))
+        sys.modules.pop("sitecustomize", None)
+        import sitecustomize  # noqa: F401 - importing it installs the hook
 
-    sys.path.remove(str(LOOPBACK))
+        sys.path.remove(str(LOOPBACK))
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(LOOPBACK), os.environ.get("PYTHONPATH")]))
 
 
