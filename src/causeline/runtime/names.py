@@ -17,6 +17,9 @@ def new_name(prefix: str, now: float) -> str:
 
 def checked_name(what: str, name: object) -> str:
     """The name if it may be one. Raises Invalid before anything is written."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or ".." in name:
-        raise Invalid(f"{what} {name!r}: use 1 to 128 letters, digits and . _ : - , beginning with a letter or digit, without '..'")
-    return name
+    if not isinstance(name, str):
+        raise Invalid(f"{what} is of type {type(name).__name__}; it is a text")
+    if not _NAME.fullmatch(name) or ".." in name:
+        seen = ascii(name)[:150]
+        raise Invalid(f"{what} {seen}: use 1 to 128 letters, digits and . _ : - , beginning with a letter or digit, without '..'")
+    return str.__str__(name)  # what is hashed and stored has the exact type, also where the caller's is an enum of texts

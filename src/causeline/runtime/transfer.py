@@ -9,6 +9,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any, cast
 
 from causeline.causal import CheckpointRow, Export, build_export
+from causeline.runtime.imported import check_rows
 from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Link, Run, Session
 from causeline.tools.calls import Call
 
@@ -49,7 +50,8 @@ def export(session: Session, head: str | None, links: Sequence[Link], runs: Sequ
 
 
 def rows_of(bundle: Export, owner: str, at: str) -> tuple[Session, Sequence[Run], Sequence[Link], Sequence[CallRow]]:
-    """The rows of a verified bundle, for `owner`."""
+    """The rows of a verified bundle, for `owner`. Raises VerifyError for a row that no run can have written."""
+    check_rows(bundle)
     nodes = {node.id: node for node in (*bundle.state.nodes, *bundle.nodes)}
     facts = {row["checkpoint"]: {key: value for key, value in row.items() if key != "checkpoint"} for row in bundle.facts}
     links = [Link(Checkpoint(**cast("Any", row), facts=facts.get(row["id"], {})), [nodes[name] for name in row["appended"]])

@@ -1,0 +1,105 @@
+"""What an import takes in: rows that only a digest covers have the form of rows that a run here has written."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any
+
+import pytest
+
+import causeline
+from causeline.causal import VerifyError, canonical, verify_export
+from causeline.errors import Invalid
+from causeline.models import ScriptedModel
+
+
+@causeline.tool(effects=False)
+def look(word: str) -> str:
+    """Look a word up."""
+    return word
+
+
+async def exported() -> bytes:
+    calls = [{"id": "a", "name": "look", "arguments": {"word": "x"}}]
+    agent = causeline.Agent(ScriptedModel([{"calls": calls}, {"text": "done"}]), tools=[look])
+    async with causeline.open("memory://") as runtime:
+        await (await runtime.start(agent, "go", session="s", run_id="r")).result()
+        return await runtime.export("s")
+
+
+def forged(data: bytes, changes: Sequence[tuple[Sequence[Any], Any]]) -> bytes:
+    """The file with other values in places, and a digest made afresh."""
+    bundle = json.loads(data)
+    for place, value in changes:
+        row = bundle
+        for key in place[:-1]:
+            row = row[key]
+        row[place[-1]] = value
+    del bundle["digest"]
+    bundle["digest"] = hashlib.sha256(canonical(bundle)).hexdigest()
+    changed = canonical(bundle)
+    verify_export(changed)
+    return changed
+
+
+WRONG: dict[str, Sequence[Any]] = {
+    "runs": [
+        ("status", "nope"), ("status", ["queued"]), ("agent", []), ("input", "text"), ("input", None), ("input", ["text"]), ("usage", 7),
+        ("usage", {"input_tokens": "many"}), ("head", "nope"), ("head", 7), ("base", {}), ("at", "ck_"), ("finished_at", []),
+        ("started_at", 5), ("stop_reason", {}), ("manifest", "text"), ("answers", None), ("tools", None), ("tools", ["text"]),
+        ("context", 1), ("error", "text"), ("pending_tool_call_ids", "text"), ("parent_run", 3), ("created_at", None),
+    ],
+    "calls": [
+        ("state", "nope"), ("state", None), ("state", []), ("name", None), ("args_hash", 1), ("index", "0"), ("attempts", 2**70),
+        ("client", None), ("ok", "yes"), ("reason", 1), ("reported", []),
+    ],
+    "facts": [("usage", 7), ("usage", {"input_tokens": []}), ("ms", "long"), ("model", 1), ("pauses", 1), ("attempt", "2")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("url", ["memory://", "sqlite"])
+async def test_a_row_that_no_run_can_have_written_is_refused_by_name_and_nothing_is_stored(url: str, tmp_path):
+    data = await exported()
+    async with causeline.open(f"sqlite:///{tmp_path}/store.db" if url == "sqlite" else url) as runtime:
+        for kind, faults in WRONG.items():
+            for field, value in faults:
+                with pytest.raises(VerifyError, match=field) as refused:
+                    await runtime.import_(forged(data, [((kind, 0, field), value)]))
+                assert refused.value.index == 0
+        assert await runtime.sessions() == []
+        assert await runtime.runs() == []
+        assert await runtime.import_(data) == "s"
+        assert await runtime.export("s") == data
+
+
+async def test_an_imported_session_has_a_name_that_a_session_may_have():
+    data = await exported()
+    rows = len(json.loads(data)["checkpoints"])
+    places = [("session",), ("runs", 0, "session"), *(("checkpoints", index, "session") for index in range(rows))]
+    async with causeline.open("memory://") as runtime:
+        for name in ("../../x", "", "a\x00b", "x" * 129):
+            with pytest.raises(VerifyError, match="session id"):
+                await runtime.import_(forged(data, [(place, name) for place in places]))
+        with pytest.raises(VerifyError, match="another session"):
+            await runtime.import_(forged(data, [(("runs", 0, "session"), "t")]))
+        assert await runtime.sessions() == []
+
+
+class Names(StrEnum):
+    ONE = "one"
+
+
+@pytest.mark.parametrize("url", ["memory://", "sqlite"])
+async def test_names_are_texts_whatever_sort_of_text_they_were_given_as(url: str, tmp_path):
+    agent = causeline.Agent(ScriptedModel([{"text": "done"}]))
+    deep: Any = []
+    for _ in range(10_000):
+        deep = [deep]
+    async with causeline.open(f"sqlite:///{tmp_path}/store.db" if url == "sqlite" else url) as runtime:
+        result = await (await runtime.start(agent, "go", session=Names.ONE, run_id=Names.ONE)).result()
+        assert (result.status, type(result.session), type(result.run_id)) == ("succeeded", str, str)
+        for wrong in (deep, 2**20_000, 7, b"x", ["x"]):
+            for given in ({"session": wrong}, {"run_id": wrong}):
+                with pytest.raises(Invalid, match="is of type"):
+                    await runtime.start(agent, "go", **given)
