@@ -2,7 +2,8 @@
 
 Law: a JSON value that is read equals the one that was written, or it was refused. What orjson writes exactly
 is stored as orjson writes it. The rest (integers beyond 64 bits, lone surrogates) is written by the standard
-library behind a leading space, which orjson never writes first; what neither can write is Invalid.
+library behind a leading space, which orjson never writes first, or as it would write them if it took integers of
+any length; what is left is Invalid.
 """
 
 import json
@@ -15,6 +16,8 @@ import orjson
 from causeline.adapters.stores.rules import MOVES_INTO
 from causeline.adapters.stores.squeezing import expand, squeeze
 from causeline.causal import CausalNode, stored_node
+from causeline.causal.reading import parse_integer
+from causeline.causal.writing import integer_text
 from causeline.errors import Corrupt, Invalid
 from causeline.runtime.records import CallRow, Checkpoint, Interrupt, Progress, Run, Session
 from causeline.tools.calls import CALL_STATES, Call, CallState
@@ -60,7 +63,7 @@ def load(data: bytes) -> Any:
     """What `dump` was given, with lists for tuples. Raises Corrupt for bytes it did not write."""
     try:
         text = expand(data)
-        return json.loads(text) if text[0] == _SPACE else orjson.loads(text)
+        return json.loads(text, parse_int=parse_integer) if text[0] == _SPACE else orjson.loads(text)
     except (ValueError, IndexError) as error:
         raise Corrupt(f"stored JSON cannot be read: {error}; restore the store from a copy") from error
 
@@ -74,8 +77,21 @@ def _dump_exactly(value: Any) -> bytes:
     _check(value)
     try:
         return b" " + json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
         raise Invalid(f"a value cannot be stored as JSON: {error}") from error
+    except ValueError:  # all was checked, so this is an integer of more digits than Python converts
+        return f" {_text(value)}".encode()
+
+
+def _text(value: Any) -> str:
+    """As the standard library writes it, with integers of any length. The library has been through it, so its depth is bounded."""
+    if _type(value) is int:
+        return integer_text(value)
+    if _type(value) is dict:
+        return f"{{{','.join(f'{json.dumps(key)}:{_text(inner)}' for key, inner in value.items())}}}"
+    if _type(value) in (list, tuple):
+        return f"[{','.join(map(_text, value))}]"
+    return json.dumps(value)
 
 
 def _check(value: Any) -> None:
