@@ -54,6 +54,43 @@ def test_an_approval_is_asked_here_with_its_arguments(shell, talk):
     assert "result  mail: sent to bob\nSent.\n" in ended.out
 
 
+def test_ctrl_c_at_an_approval_leaves_it_open_and_returns_to_the_prompt(shell, talk):
+    shell.agent(MAIL, {"text": "Sent."})
+    ended = talk("mail bob", "^C", words=("--session", "s1"))
+    assert (ended.code, "left open" in ended.out) == (0, True)
+    assert shell("runs", "s1", "--json").last["runs"][-1]["interrupts"]
+
+
+def test_a_call_is_told_once_in_a_conversation_unless_it_was_edited(shell, talk):
+    shell.agent(MAIL, {"text": "Sent."})
+    assert talk("mail bob", "approve").out.count("call    mail") == 1
+    edited = talk("mail bob", "edit", '{"to": "eve"}').out
+    assert [line for line in edited.splitlines() if line.startswith("call")] == ['call    mail {"to":"bob"}', 'call    mail {"to":"eve"}']
+
+
+def test_words_for_the_chat_do_not_go_to_the_model(shell, talk):
+    shell.agent({"text": "Hello."})
+    ended = talk("/help", "/hlep", "hi", "exit", "never")
+    assert (ended.code, ended.out.count("Hello.")) == (0, 1)
+    assert ended.out.startswith("Ctrl-C stops a turn")
+    assert "There is no command /hlep." in ended.out
+    [session] = shell("sessions", "--json").last["sessions"]
+    assert len(shell("runs", session["id"], "--json").last["runs"]) == 1
+
+
+def test_the_way_back_names_the_model_that_was_given(shell, talk):
+    shell.agent({"text": "Hello."})
+    ended = talk("hi", words=("--session", "s1", "--model", "scripted:echo"))
+    assert ended.out.endswith("go on later with  causeline chat --agent agent.toml --session s1 --model scripted:echo\n")
+
+
+def test_a_word_that_is_no_decision_is_said_to_be_none():
+    lines, prompts = iter(["perhaps", "edit", "{", ""]), []
+    assert decide(asked("approval"), lambda prompt: (prompts.append(prompt), next(lines))[1]) is None
+    assert prompts[1].startswith("  'perhaps' is none of these: approve, deny, edit")
+    assert prompts[3].startswith("  that is no JSON object; new arguments")
+
+
 def test_a_question_left_open_is_asked_again_in_a_later_conversation(shell, talk):
     shell.agent(MAIL, {"text": "Sent."})
     left = talk("mail bob", "", words=("--session", "s1"))

@@ -7,6 +7,8 @@ import shlex
 
 import pytest
 
+from tests.cli.conftest import AGENT
+
 LOOK = {"calls": [{"name": "lookup", "arguments": {"term": "epoch"}}]}
 MAIL = {"calls": [{"name": "mail", "arguments": {"to": "bob"}}]}
 
@@ -41,6 +43,43 @@ def test_json_has_an_event_a_line_and_then_the_result(shell):
     assert {event["run_id"] for event in events} == {result["run"]}
     assert list(result) == ["run", "session", "head", "status", "stop_reason", "answer", "interrupts"]
     assert (result["status"], result["stop_reason"], result["answer"]) == ("succeeded", "answered", "It is.")
+
+
+NOISY = """
+import causeline
+
+print("loading")
+
+@causeline.tool(effects=False)
+def lookup(term: str) -> str:
+    \"\"\"Look a word up.\"\"\"
+    print("looking")
+    raise RuntimeError("out of\\x1b[31m words")
+"""
+
+
+def noisy(shell):
+    shell.agent(LOOK, say("It is."), toml=AGENT.partition('[[tools]]\npython = "tools:mail"')[0])
+    (shell.folder / "tools.py").write_text(NOISY)
+
+
+def test_what_tools_print_does_not_mix_with_json(shell):
+    noisy(shell)
+    ended = shell("run", "hi", "--agent", "agent.toml", "--json", "--session", "s1")
+    assert ended.last["answer"] == "It is."
+    assert ended.err.splitlines() == ["loading", "looking"]
+    point = shell("show", "s1", "--json").last["checkpoints"][0]["id"]
+    forked = shell("fork", ended.last["run"], "--at", point, "--prompt", "again", "--json")
+    assert (forked.last["answer"], forked.err.splitlines()) == ("It is.", ["loading", "looking"])
+    assert shell("run", "hi", "--agent", "agent.toml").out.startswith("loading\n")
+
+
+def test_the_traceback_of_a_tool_is_shown_when_asked_for(shell):
+    noisy(shell)
+    told = shell("run", "--debug", "hi", "--agent", "agent.toml", "--json").err
+    assert "Traceback" in told
+    assert "RuntimeError: out of words" in told
+    assert "Traceback" not in shell("run", "hi", "--agent", "agent.toml", "--json").err
 
 
 def test_hostile_text_reaches_neither_the_screen_nor_the_lines_for_programs(shell):

@@ -47,15 +47,17 @@ def command(
     if reason is not None:
         told["reason"] = reason
 
+    shown = view(store, as_json=as_json)
+
     async def answer() -> int:
         given = agent_from(agent) if agent is not None else None
         async with opened(store, *([given] if given else [])) as runtime:
             further = await runtime.answer(run, {interrupt: told}, agent=given)
             if not as_json:
                 Terminal().say(decided(told), "call")
-            return (await follow(runtime, further, view(store, as_json=as_json))).code
+            return (await follow(runtime, further, shown)).code
 
-    leave(answer())
+    leave(answer(), aside=as_json)
 
 
 def read_value(decision: str, text: str) -> Any:

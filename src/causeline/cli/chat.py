@@ -5,6 +5,7 @@ and Ctrl-D mean there what they mean in any program.
 """
 
 import asyncio
+import re
 import sys
 from contextlib import AsyncExitStack, suppress
 from importlib import import_module
@@ -26,6 +27,10 @@ from causeline.errors import CauselineError
 from causeline.runtime.handle import RunHandle, RunResult
 from causeline.runtime.runtime import Runtime
 
+_HELP = "Ctrl-C stops a turn or leaves a question open; exit or Ctrl-D leaves the conversation."
+_LEAVE = ("exit", "quit", "/exit", "/quit")
+_COMMAND = re.compile(r"/[a-z]+")
+
 
 def command(
     agent: AgentFile,
@@ -36,7 +41,8 @@ def command(
 ) -> None:
     """Talk to an agent, turn by turn. It asks for its approvals here.
 
-    Ctrl-C stops the turn and returns to the prompt; at the prompt, or a second time, it leaves. Ctrl-D leaves.
+    Ctrl-C stops the turn, or leaves a question open, and returns to the prompt. At the prompt, or a second time, it
+    leaves, as do Ctrl-D and exit.
     """
     code = 0
     with asyncio.Runner() as runner:
@@ -50,7 +56,8 @@ def command(
         finally:
             chat.close()
         if chat.session is not None:
-            again = command_line("chat", "--agent", str(agent), "--session", chat.session, *store_words(store))
+            given = [word for name, value in (("--model", model), ("--base-url", base_url)) if value for word in (name, value)]
+            again = command_line("chat", "--agent", str(agent), "--session", chat.session, *given, *store_words(store))
             Terminal().pieces([Piece(f"\ngo on later with  {again}\n", "quiet")])
     raise typer.Exit(code)
 
@@ -63,6 +70,7 @@ class Chat:
         self._runner = runner
         self._agent = agent
         self._store = store
+        self._announced: set[tuple[str, str]] = set()
         self._open = AsyncExitStack()
         self._terminal = Terminal()
         self._runtime: Runtime = runner.run(self._open.enter_async_context(opened(store, agent, new=True)))
@@ -76,11 +84,16 @@ class Chat:
 
     def talk(self) -> None:
         """Until the person leaves: EOFError or KeyboardInterrupt says so."""
-        self._terminal.pieces([Piece("Ctrl-C stops a turn, Ctrl-D leaves.\n", "quiet")] if sys.stdin.isatty() else [])
+        self._terminal.pieces([Piece(f"{_HELP}\n", "quiet")] if sys.stdin.isatty() else [])
         self._questions(self._guarded(self._left_open()))
         while True:
             prompt = self._read("\n> ").strip()
-            if prompt:
+            if prompt.lower() in _LEAVE:
+                raise EOFError
+            if _COMMAND.fullmatch(prompt):
+                known = "" if prompt == "/help" else f"There is no command {prompt}. "
+                self._terminal.say(f"{known}{_HELP}", "quiet")
+            elif prompt:
                 self._questions(self._guarded(self._turn(prompt)))
 
     def _guarded(self, body: Any) -> RunResult | None:
@@ -104,21 +117,27 @@ class Chat:
         return await self._runtime.result(runs[-1].id) if runs and runs[-1].status == "interrupted" else None
 
     async def _follow(self, run: RunHandle) -> RunResult:
-        return (await follow(self._runtime, run, _Turn(self._store))).result
+        return (await follow(self._runtime, run, _Turn(self._store, announced=self._announced))).result
 
     def _questions(self, result: RunResult | None) -> None:
         """Ask the person what the run asks, as long as something is answered."""
         while result is not None and result.interrupts:
-            answers: dict[str, Any] = {}
+            answers = self._decisions(result)
+            if not answers:
+                self._terminal.pieces([Piece("  left open; your next message takes their place\n", "quiet")])
+                return
+            result = self._guarded(self._answer(result.run_id, answers))
+
+    def _decisions(self, result: RunResult) -> dict[str, Any]:
+        """What the person decides, by interrupt. Ctrl-C leaves this question and those after it open."""
+        answers: dict[str, Any] = {}
+        with suppress(KeyboardInterrupt):
             for interrupt in result.interrupts:
                 self._terminal.pieces([Piece("\n"), *described(interrupt)])
                 decision = decide(interrupt, self._read)
                 if decision is not None:
                     answers[interrupt.id] = decision
-            if not answers:
-                self._terminal.pieces([Piece("  left open; your next message takes their place\n", "quiet")])
-                return
-            result = self._guarded(self._answer(result.run_id, answers))
+        return answers
 
     async def _answer(self, run: str, answers: dict[str, Any]) -> RunResult:
         return await self._follow(await self._runtime.answer(run, answers, agent=self._agent))

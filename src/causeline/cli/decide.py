@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from causeline.cli.text import exact
 from causeline.runtime.records import Interrupt, InterruptKind
 
 Read = Callable[[str], str]
@@ -36,21 +37,25 @@ def decide(interrupt: Interrupt, read: Read) -> Mapping[str, Any] | None:
 
 
 def _choose(words: Sequence[str], read: Read) -> str | None:
+    wrong = ""
     while True:
-        said = read(f"  {', '.join(words)} (Enter leaves it open): ").strip().lower()
+        said = read(f"  {wrong}{', '.join(words)} (Enter leaves it open): ").strip().lower()
         if not said:
             return None
         said = _SAME.get(said, said) if _SAME.get(said, said) in words else said
         found = [word for word in words if word.startswith(said)]
         if len(found) == 1:
             return found[0]
+        wrong = f"{exact(said)!r} is none of these: "
 
 
 def _arguments(read: Read) -> Mapping[str, Any] | None:
+    wrong = ""
     while True:
-        text = read("  new arguments, a JSON object (Enter leaves it open): ").strip()
+        text = read(f"  {wrong}new arguments, a JSON object (Enter leaves it open): ").strip()
         if not text:
             return None
+        wrong = "that is no JSON object; "
         try:
             value = json.loads(text)
         except ValueError:

@@ -46,12 +46,29 @@ _IN_WORDS = {
 """Messages whose advice is for Python, told without it; the hint of the same code says what to do here."""
 _UNFORESEEN = "This was not foreseen. Run the command again with --debug to see where it came from."
 _debug = False
+_tools = logging.getLogger("causeline.tools")
+
+
+class _Log(logging.Handler):
+    """What tools ran into, on standard error as it is at that time, cleaned."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        sys.stderr.write(clean(self.format(record)) + "\n")
+
+
+_log = _Log()
 
 
 def set_debug(on: bool) -> None:
     """Whether to show tracebacks from here on, those of tools included, which the library logs."""
     global _debug  # noqa: PLW0603 - one switch of one process, set by the command line
     _debug = on
+    if debugging() and _log not in _tools.handlers:
+        _tools.addHandler(_log)
+        _tools.setLevel(logging.DEBUG)
+    elif not debugging():
+        _tools.removeHandler(_log)
+        _tools.setLevel(logging.NOTSET)
     log = logging.getLogger("causeline")
     log.setLevel(logging.DEBUG if debugging() else logging.NOTSET)
     if not any(isinstance(one, _Aside) for one in log.handlers):

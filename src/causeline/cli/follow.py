@@ -37,9 +37,9 @@ class View(Protocol):
 class Words:
     """For a person: text as it streams, calls and results, then the end. Does not know when it is no terminal."""
 
-    def __init__(self, store: str, *, steps: bool = False) -> None:
+    def __init__(self, store: str, *, steps: bool = False, announced: set[tuple[str, str]] | None = None) -> None:
         self._terminal = Terminal()
-        self._narrator = Narrator(steps=steps)
+        self._narrator = Narrator(steps=steps, announced=announced)
         self._store = store_words(store)
 
     def skip(self, event: Mapping[str, Any]) -> None:
@@ -53,16 +53,19 @@ class Words:
 
 
 class Lines:
-    """For a program: an event a line, then the result."""
+    """For a program: an event a line, then the result, to what is standard output when this is made."""
+
+    def __init__(self) -> None:
+        self._out = sys.stdout
 
     def skip(self, event: Mapping[str, Any]) -> None:
         pass
 
     def event(self, event: Mapping[str, Any]) -> None:
-        print(line(event), flush=True)
+        print(line(event), file=self._out, flush=True)
 
     def end(self, result: RunResult) -> None:
-        print(line(as_json(result)), flush=True)
+        print(line(as_json(result)), file=self._out, flush=True)
 
 
 def view(store: str, *, as_json: bool) -> View:

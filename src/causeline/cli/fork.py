@@ -26,14 +26,16 @@ def command(
     if prompt is not None and not prompt.strip():
         raise typer.BadParameter("there is nothing to ask; leave --prompt out to let the agent go on", param_hint="--prompt")
 
+    shown = view(store, as_json=as_json)
+
     async def fork() -> int:
         async with opened(store) as runtime:
             before = await runtime.run(run)
             program = agent_for(before, agent)
             try:
                 further = await runtime.start(program, prompt, session=before.session, at=at, on_busy=on_busy)
-                return (await follow(runtime, further, view(store, as_json=as_json))).code
+                return (await follow(runtime, further, shown)).code
             finally:
                 await program.aclose()
 
-    leave(fork())
+    leave(fork(), aside=as_json)

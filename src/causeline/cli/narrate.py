@@ -31,13 +31,14 @@ class _Call:
 
 
 class Narrator:
-    """Tells one run. `steps` also tells where each step begins.
+    """Tells one run. `steps` also tells where each step begins; calls in `announced` (id and arguments) are not told again.
 
     `said` is the latest message of the model that stands, for whoever prints the answer at the end.
     """
 
-    def __init__(self, *, steps: bool = False) -> None:
+    def __init__(self, *, steps: bool = False, announced: set[tuple[str, str]] | None = None) -> None:
         self.said = ""
+        self._announced: set[tuple[str, str]] = set() if announced is None else announced
         self._steps = steps
         self._cleaner = Cleaner()
         self._speech: list[str] = []
@@ -131,6 +132,10 @@ class Narrator:
         call = self._calls.get(event["tool_call_id"])
         if call is None:
             return ()
+        key = (event["tool_call_id"], "".join(call.arguments))
+        if key in self._announced:
+            return ()
+        self._announced.add(key)
         whose = "  (for the caller to carry out)" if call.client else ""
         return self._line(f"call    {shown(call.name)} {shown(''.join(call.arguments), RESULT_LENGTH)}{whose}", "call")
 

@@ -4,8 +4,9 @@ import asyncio
 import os
 import re
 import signal
+import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, nullcontext, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -44,10 +45,12 @@ def exists(store: str) -> bool:
     return not store.startswith(_SQLITE) or Path(store.removeprefix(_SQLITE)).exists()
 
 
-def leave(body: Coroutine[Any, Any, int | None]) -> NoReturn:
-    """Run a command's coroutine and leave with the exit code it returns (None: 0); 130 if Ctrl-C ended it."""
+def leave(body: Coroutine[Any, Any, int | None], *, aside: bool = False) -> NoReturn:
+    """Run a command's coroutine and leave with the exit code it returns (None: 0); 130 if Ctrl-C ended it. With `aside`, what tools
+    and their modules print goes to standard error, since standard output is read by a program."""
     try:
-        code = asyncio.run(body)
+        with redirect_stdout(sys.stderr) if aside else nullcontext():
+            code = asyncio.run(body)
     except (KeyboardInterrupt, asyncio.CancelledError):
         code = CTRL_C
     raise typer.Exit(code or 0)

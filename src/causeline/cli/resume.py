@@ -17,11 +17,11 @@ def command(run: RunName, agent: OtherAgent = None, store: Store = DEFAULT_STORE
     It goes on exactly where it was. Calls that had finished are not made again. A run that is alive is left alone (exit code 1). Of
     a run that has ended the end is printed, and if it waits for answers, how to give them.
     """
+    shown = view(store, as_json=as_json)
 
     async def resume() -> int:
         given = agent_from(agent) if agent is not None else None
         async with opened(store, *([given] if given else [])) as runtime:
-            shown = view(store, as_json=as_json)
             ended = (await runtime.run(run)).status not in ACTIVE
             seen = await skipped(runtime, run, shown)
             handle = await runtime.resume(run, agent=given)
@@ -32,7 +32,7 @@ def command(run: RunName, agent: OtherAgent = None, store: Store = DEFAULT_STORE
                 return QUESTIONS if found.result.interrupts else 0
             return found.code
 
-    leave(resume())
+    leave(resume(), aside=as_json)
 
 
 async def _tell_standing(runtime: Runtime, result: RunResult) -> None:

@@ -37,6 +37,8 @@ def command(
     if not text.strip():
         raise typer.BadParameter("there is nothing to ask; write a question, or - to read one from standard input", param_hint="PROMPT")
 
+    shown = view(store, as_json=as_json)
+
     async def run() -> int:
         asked = agent_from(agent, model=model, base_url=base_url)
         async with opened(store, asked, new=True) as runtime:
@@ -44,9 +46,9 @@ def command(
             handle = await runtime.start(asked, text, session=place, run_id=run_id, at=at, on_busy=on_busy)
             if (await runtime.run(handle.id)).status == "queued":
                 Terminal(error=True).say("waiting for the session's other run to end ...", "quiet")
-            return (await follow(runtime, handle, view(store, as_json=as_json))).code
+            return (await follow(runtime, handle, shown)).code
 
-    leave(run())
+    leave(run(), aside=as_json)
 
 
 async def session_of(runtime: Runtime, checkpoint: str) -> str:
