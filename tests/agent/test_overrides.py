@@ -32,7 +32,8 @@ def test_a_script_in_an_override_is_relative_to_the_working_directory(file: Path
     assert causeline.load_agent(file, model="scripted:own.json").run_sync("go").answer == "from here"
     assert causeline.load_agent("../there/agent.toml", model="scripted:own.json").run_sync("go").answer == "from here"
     fallen = causeline.load_agent(file, model="scripted:own.json", fallbacks=["scripted:own.json", {"model": "scripted:own.json"}])
-    assert [str(one if isinstance(one, str) else one["model"]) for one in fallen.options.fallbacks] == [f"scripted:{Path.cwd() / 'own.json'}"] * 2
+    named = [one if isinstance(one, str) else one["model"] for one in fallen.options.fallbacks]
+    assert named == [f"scripted:{Path.cwd() / 'own.json'}"] * 2
 
 
 def test_so_are_skills(file: Path) -> None:

@@ -322,7 +322,7 @@ def test_ten_megabytes_of_text_survive():
 
 @pytest.mark.parametrize("read", [verify, verify_export])
 @pytest.mark.parametrize(
-    ("data", "told"),
+    "data, told",
     [
         (b"# notes", "this is no causeline export: it is not JSON"),
         (b"\x89PNG\r\n", "this is no causeline export: it is not JSON"),

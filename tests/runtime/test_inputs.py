@@ -64,7 +64,7 @@ async def test_a_failed_run_can_be_raised_and_others_are_handed_on() -> None:
     async with runtime(MemoryStore(), agent) as rt:
         failed = await (await rt.start(agent, "go", run_id="r")).result()
     assert (failed.ok, failed.answer) == (False, None)
-    with pytest.raises(RunFailed, match="run r failed: .*no such model") as caught:
+    with pytest.raises(RunFailed, match=r"run r failed: .*no such model") as caught:
         failed.raise_if_failed()
     assert caught.value.facts["error"] == failed.error
     assert caught.value.facts["stop_reason"] == "model_error"
