@@ -95,7 +95,7 @@ def test_modules_that_fail_are_findings(folder, code, told):
     (folder / "tools.py").write_text(code + "\n")
     found = findings(write(folder, GOOD))
     assert len(found) == 1
-    assert found[0].startswith(f"agent.toml:6: tools[0].python: {told}")
+    assert found[0].startswith(f"{folder / 'agent.toml'}:6: tools[0].python: {told}")
 
 
 def test_loading_from_several_threads(folder):
