@@ -91,3 +91,8 @@ def test_a_question_is_shown_as_it_was_asked():
 )
 def test_tokens(usage, said):
     assert ending.tokens(usage) == said
+
+
+def test_a_reason_that_repeats_the_status_is_left_out():
+    assert "status   interrupted\n" in words(ended("interrupted", "interrupted"))
+    assert "status   cancelled (loop)\n" in words(ended("cancelled", "loop"))

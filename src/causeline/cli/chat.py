@@ -131,12 +131,14 @@ class Chat:
     def _decisions(self, result: RunResult) -> dict[str, Any]:
         """What the person decides, by interrupt. Ctrl-C leaves this question and those after it open."""
         answers: dict[str, Any] = {}
-        with suppress(KeyboardInterrupt):
+        try:
             for interrupt in result.interrupts:
                 self._terminal.pieces([Piece("\n"), *described(interrupt)])
                 decision = decide(interrupt, self._read)
                 if decision is not None:
                     answers[interrupt.id] = decision
+        except KeyboardInterrupt:
+            self._terminal.say()
         return answers
 
     async def _answer(self, run: str, answers: dict[str, Any]) -> RunResult:

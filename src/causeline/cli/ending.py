@@ -48,7 +48,8 @@ def told(result: RunResult, *, said: str, store: Sequence[str]) -> Sequence[Piec
     pieces.extend(question for interrupt in result.interrupts for question in asked(interrupt, result.run_id, store))
     pieces.append(Piece("\n"))
     if result.status != "succeeded" or result.stop_reason != "answered":
-        pieces.append(Piece(f"status   {result.status}{f' ({result.stop_reason})' if result.stop_reason else ''}\n", "quiet"))
+        why = f" ({result.stop_reason})" if result.stop_reason and result.stop_reason != result.status else ""
+        pieces.append(Piece(f"status   {result.status}{why}\n", "quiet"))
     rows = (("run", result.run_id), ("session", result.session), ("head", result.head or "none"), ("tokens", tokens(result.usage)))
     pieces.extend(Piece(f"{name:<8} {value}\n", "quiet") for name, value in rows if value)
     return pieces

@@ -33,7 +33,8 @@ def _debug(value: bool) -> bool:
     return value
 
 
-Debug = Annotated[bool, typer.Option("--debug", callback=_debug, help="Show the Python traceback of an error.", show_default=False)]
+_DEBUG = "Show the Python traceback of an error, and of tools that failed."
+Debug = Annotated[bool, typer.Option("--debug", callback=_debug, help=_DEBUG, show_default=False)]
 
 
 class _Table(TyperGroup):
