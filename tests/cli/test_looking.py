@@ -153,7 +153,7 @@ def test_why_is_the_read_set_with_the_inference_last(told):
     assert [one["id"] for one in told("why", answer, "--json").last["why"]] == [result, inference]
     *rows, remark = told("why", answer).out.splitlines()
     assert [row.split()[0] for row in rows] == [result, inference]
-    assert "3 more before them (--all)" in remark
+    assert "3 more lie behind them (--all)" in remark
 
 
 def test_why_all_is_everything_before_the_inference(told):

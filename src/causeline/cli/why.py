@@ -73,6 +73,4 @@ def _remark(log: AgentState, node: str, found: Sequence[CausalNode], *, everythi
     further = len(read_set(log, node, everything=True)) - len(found)
     if everything or not further:
         return "the last one is the model's reply; the others are all the causes it has"
-    return (
-        f"the last one is the model's reply; the others are the heads it was made from, which stand for {further} more before them (--all)"
-    )
+    return f"the last one is the model's reply; the others are what it was made from; {further} more lie behind them (--all)"
