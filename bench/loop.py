@@ -9,6 +9,7 @@ import asyncio
 import statistics
 import sys
 import time
+from itertools import pairwise
 
 import causeline
 from causeline.models import ScriptedModel
@@ -28,13 +29,15 @@ async def main(rounds: int) -> None:
     result = await agent.run("go")
     total = time.perf_counter() - started
     assert result.answer == f"done {rounds}", result
-    gaps = [later - earlier for earlier, later in zip(marks, marks[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(marks)]
     tenth = max(1, len(gaps) // 10)
     first, last = statistics.median(gaps[:tenth]), statistics.median(gaps[-tenth:])
-    print(f"{rounds} rounds in memory: {total / rounds * 1e6:.0f} us per round; "
-          f"median of the first tenth {first * 1e6:.0f} us, of the last {last * 1e6:.0f} us, ratio {last / first:.2f}")
-    print(f"mean of the first tenth {statistics.fmean(gaps[:tenth]) * 1e6:.0f} us, of the last {statistics.fmean(gaps[-tenth:]) * 1e6:.0f} us, "
-          f"ratio {statistics.fmean(gaps[-tenth:]) / statistics.fmean(gaps[:tenth]):.2f}")
+    print(
+        f"{rounds} rounds in memory: {total / rounds * 1e6:.0f} us per round; "
+        f"median of the first tenth {first * 1e6:.0f} us, of the last {last * 1e6:.0f} us, ratio {last / first:.2f}"
+    )
+    early, late = statistics.fmean(gaps[:tenth]), statistics.fmean(gaps[-tenth:])
+    print(f"mean of the first tenth {early * 1e6:.0f} us, of the last {late * 1e6:.0f} us, ratio {late / early:.2f}")
 
 
 if __name__ == "__main__":

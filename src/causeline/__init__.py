@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from causeline import causal, graph, models, nodes, testing, tools
-    from causeline.assemble import Agent, load_agent, open  # noqa: A004 - the public name of a runtime is causeline.open
-    from causeline.errors import CauselineError, Conflict, Corrupt, Exhausted, Invalid, Misuse, Missing, Refused, Unavailable
+    from causeline.assemble import Agent, load_agent, open
+    from causeline.errors import CauselineError, Conflict, Corrupt, Exhausted, Invalid, Missing, Misuse, Refused, Unavailable
     from causeline.runtime.handle import RunFailed, RunHandle, RunResult
     from causeline.runtime.interrupts import answer, approve, deny, edit, fail, record, retry
     from causeline.runtime.runtime import Runtime

@@ -140,8 +140,14 @@ def _candidates(options: Options) -> list[Model]:
 
 def _choices(options: Options) -> Iterator[tuple[str, str | Model, Mapping[str, Any]]]:
     """The option that names a model, the model, and what it is opened with."""
-    own = {"base_url": options.base_url, "api_key_env": options.api_key_env, "chat_path": options.chat_path,
-           "auth_header": options.auth_header, "auth_prefix": options.auth_prefix, "stream": options.stream}
+    own = {
+        "base_url": options.base_url,
+        "api_key_env": options.api_key_env,
+        "chat_path": options.chat_path,
+        "auth_header": options.auth_header,
+        "auth_prefix": options.auth_prefix,
+        "stream": options.stream,
+    }
     yield "model", options.model, own
     for index, fallback in enumerate(options.fallbacks):
         place = f"fallbacks[{index}]"
@@ -172,8 +178,10 @@ def _from_here(overrides: Mapping[str, Any]) -> Mapping[str, Any]:
     if "model" in found:
         found["model"] = _script_from_here(found["model"])
     if isinstance(found.get("fallbacks"), list | tuple):
-        found["fallbacks"] = [{**one, "model": _script_from_here(one["model"])} if isinstance(one, dict) and "model" in one
-                              else _script_from_here(one) for one in found["fallbacks"]]
+        found["fallbacks"] = [
+            {**one, "model": _script_from_here(one["model"])} if isinstance(one, dict) and "model" in one else _script_from_here(one)
+            for one in found["fallbacks"]
+        ]
     if isinstance(found.get("skill_dir"), str | Path):
         found["skill_dir"] = Path(found["skill_dir"]).absolute()
     if isinstance(found.get("skills"), list | tuple):

@@ -84,8 +84,14 @@ class _Speaker:
         spent = options.max_tool_rounds is not None and rounds >= options.max_tool_rounds
         specs = () if spent else self.toolbox.specs()
         system = "\n\n".join(part for part in (options.system, self.toolbox.skill_text()) if part) or None
-        request = Request(messages=[*messages, *said] if said else messages, system=system, tools=specs, response_schema=options.response_schema(),
-                          temperature=options.temperature, max_tokens=options.max_tokens)
+        request = Request(
+            messages=[*messages, *said] if said else messages,
+            system=system,
+            tools=specs,
+            response_schema=options.response_schema(),
+            temperature=options.temperature,
+            max_tokens=options.max_tokens,
+        )
         reply = await collect(self.model.stream(request))
         text, calls = reply.text, reply.calls
         if not calls and specs and options.parse_text_tool_calls:
@@ -93,8 +99,11 @@ class _Speaker:
             text, calls = decoded.text, decoded.calls
         named = _named(calls, messages, ctx.step)
         said.append(Message("assistant", text, named))
-        writes: dict[str, Any] = {options.messages_key: [one.to_json() for one in said], CALLS: [one.to_json() for one in named],
-                                  options.tool_call_key: "pending" if named else ""}
+        writes: dict[str, Any] = {
+            options.messages_key: [one.to_json() for one in said],
+            CALLS: [one.to_json() for one in named],
+            options.tool_call_key: "pending" if named else "",
+        }
         if not named:
             writes[options.output_key] = text
         return Outcome("done", writes)
@@ -103,7 +112,7 @@ class _Speaker:
         held, read = self._read.get(id(history), (history, []))
         if held is not history or len(read) > len(history):
             read = []
-        read.extend(Message.from_json(one) for one in history[len(read):])
+        read.extend(Message.from_json(one) for one in history[len(read) :])
         self._read[id(history)] = (history, read)
         while len(self._read) > _HISTORIES:
             self._read.popitem(last=False)
@@ -142,13 +151,28 @@ class _Runner:
         failed = next((call for call in calls if not results[call.id]["ok"]), None)
         said = [self._message(call, results[call.id]).to_json() for call in calls]
         writes: dict[str, Any] = {options.messages_key: said, CALLS: [], PARTIAL: {}, options.tool_call_key: ""}
-        rows = [Call(call_id=call.id, name=call.name, arguments=call.arguments, args_hash="", state="succeeded", index=index, step=ctx.step,
-                     reported=results[call.id].get("reported")) for index, call in enumerate(calls)]
+        rows = [
+            Call(
+                call_id=call.id,
+                name=call.name,
+                arguments=call.arguments,
+                args_hash="",
+                state="succeeded",
+                index=index,
+                step=ctx.step,
+                reported=results[call.id].get("reported"),
+            )
+            for index, call in enumerate(calls)
+        ]
         context = patched(ctx.state.get("context") or {}, rows)
         if context is not None:
             writes["context"] = context
         if failed is not None and options.tool_error_mode == "raise":
-            writes["error"] = {"code": "tool_error", "message": f"{failed.name} failed: {results[failed.id]['result']}", "placement": ctx.placement}
+            writes["error"] = {
+                "code": "tool_error",
+                "message": f"{failed.name} failed: {results[failed.id]['result']}",
+                "placement": ctx.placement,
+            }
             return Outcome("error", writes)
         return Outcome("done", writes)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -55,7 +55,7 @@ class Heard:
         self.requests: list[Any] = []
         self.faults: list[str] = []
 
-    async def stream(self, request: Request) -> AsyncIterator[Any]:
+    async def stream(self, request: Request) -> AsyncGenerator[Any, None]:
         self.requests.append(replace(request, messages=tuple(request.messages)))
         self.faults += unpaired(request.messages)
         async with aclosing(self.inner.stream(request)) as deltas:
@@ -78,7 +78,7 @@ class Turns:
     def __init__(self, *scripts: Sequence[Any]) -> None:
         self.scripts = [ScriptedModel(script) for script in scripts]
 
-    async def stream(self, request: Request) -> AsyncIterator[Any]:
+    async def stream(self, request: Request) -> AsyncGenerator[Any, None]:
         turn = sum(one.role == "user" for one in request.messages) - 1
         async with aclosing(self.scripts[min(turn, len(self.scripts) - 1)].stream(request)) as deltas:
             async for delta in deltas:

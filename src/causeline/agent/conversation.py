@@ -11,6 +11,7 @@ from typing import Any
 from causeline.agent.options import Options
 from causeline.agent.remember import REMEMBER
 from causeline.causal import AgentState, InvalidValue, canonical, project
+from causeline.causal.payload import recalled_text
 from causeline.models.decode import Decoded, decode_calls
 from causeline.models.emulate import EmulatedTools
 from causeline.models.messages import Json, Message, ToolCall, ToolSpec
@@ -51,8 +52,7 @@ class Conversation:
             node = nodes[position]
             self.transcript.add(node)
             if node.resource_key is not None and node.resource_key.startswith("recall:"):
-                text = node.payload["value"]["text"] if node.payload["succeeded"] else ""
-                self.recalled = (node.id, text) if node.resource_key == f"recall:{self.transcript.goal}" else None
+                self.recalled = (node.id, recalled_text(node.payload)) if node.resource_key == f"recall:{self.transcript.goal}" else None
             elif node.kind == "goal":
                 self.recalled = None
         self._folded = len(nodes)

@@ -38,8 +38,15 @@ class AgentDefinition:
 
     fresh = True
 
-    def __init__(self, options: Options, tools: Iterable[ToolLike], open_model: OpenModel, *, manifest: Mapping[str, Any] | None = None,
-                 context: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        options: Options,
+        tools: Iterable[ToolLike],
+        open_model: OpenModel,
+        *,
+        manifest: Mapping[str, Any] | None = None,
+        context: Mapping[str, Any] | None = None,
+    ) -> None:
         self.options = options
         own = Toolbox(tools, use=options.use_tools, skills=options.skill_set())
         self.toolbox = own.with_tools([remember_tool(options)]) if options.remember else own
@@ -110,8 +117,13 @@ def remember_tool(options: Options) -> Tool:
     async def kept(_arguments: Any, _context: ToolContext) -> str:
         return "kept"
 
-    return schema_tool(REMEMBER, "Keep something worth knowing later. Call it beside your answer; it costs no extra turn.",
-                       parameters(types, dynamic=options.allow_dynamic_node_types), kept, effects=False)
+    return schema_tool(
+        REMEMBER,
+        "Keep something worth knowing later. Call it beside your answer; it costs no extra turn.",
+        parameters(types, dynamic=options.allow_dynamic_node_types),
+        kept,
+        effects=False,
+    )
 
 
 def _document(options: Options) -> Document:

@@ -66,8 +66,13 @@ def normalize_response(ctx: Context) -> Outcome:
     if reply["usable"]:
         return Outcome("text")
     empty = not reply["text"].strip()
-    code, message = ("empty_reply", "the model's reply was empty") if empty else ("invalid_output", "the model's answer does not fit its schema")
-    return Outcome("empty" if empty else "error", {"result": {"stop_reason": "model_error", "failed": True, "error": {"code": code, "message": message}}})
+    code, message = (
+        ("empty_reply", "the model's reply was empty") if empty else ("invalid_output", "the model's answer does not fit its schema")
+    )
+    return Outcome(
+        "empty" if empty else "error",
+        {"result": {"stop_reason": "model_error", "failed": True, "error": {"code": code, "message": message}}},
+    )
 
 
 @node("urn:causeline:node:append-assistant", ports=("done", "error"))
@@ -93,8 +98,10 @@ def normalize_tools(ctx: Context) -> Outcome:
 def build_worksets(ctx: Context) -> Outcome:
     """The calls as scatter items. Exclusive ones are among them: the scatter of this document runs one at a time."""
     tools = ctx.use(Conversation).toolbox
-    items = [{"id": call.call_id, "name": call.name, "dagIri": tool_iri(call.name) if call.name in tools else UNKNOWN}
-             for call in ctx.use(Ledger).open_calls()]
+    items = [
+        {"id": call.call_id, "name": call.name, "dagIri": tool_iri(call.name) if call.name in tools else UNKNOWN}
+        for call in ctx.use(Ledger).open_calls()
+    ]
     return Outcome("ready" if items else "empty", {"safeWorkset": items, "toolOutputs": []})
 
 
@@ -129,7 +136,10 @@ def tool_documents(tools: Iterable[Tool]) -> tuple[Sequence[Document], Sequence[
     """A child document for each tool, and one for calls of none of them, with their nodes."""
     documents: list[Document] = []
     nodes: list[Node] = []
-    for iri, runs in [(UNKNOWN, "urn:causeline:tool-node:unknown"), *((tool_iri(one.name), TOOL_NODE + quote(one.name, safe="")) for one in tools)]:
+    for iri, runs in [
+        (UNKNOWN, "urn:causeline:tool-node:unknown"),
+        *((tool_iri(one.name), TOOL_NODE + quote(one.name, safe="")) for one in tools),
+    ]:
         nodes.append(node(runs, ports=("done", "error"))(run_call))
         graph = Graph(iri).node("run", runs, {"done": "end", "error": "end-fail"})
         documents.append(graph.terminal("end").terminal("end-fail", "failed").entry("main", "run").build())
@@ -155,15 +165,27 @@ def flat_document() -> Document:
     joined: dict[str, str] = dict.fromkeys(("all-success", "partial", "all-error", "empty"), "join-tool-results")
     graph = Graph(SEED, name="react-agent", version="1")
     graph.node("build-request", "urn:noocodec:node:build-request", {"ready": "call-model", "error": error})
-    graph.node("call-model", "urn:noocodec:node:call-model", {**dict.fromkeys(("text", "tools", "mixed"), "normalize-response"), "error": error})
-    graph.node("normalize-response", "urn:noocodec:node:normalize-response",
-               {"text": "append-assistant", "tools": "decode-tools", "mixed": "decode-tools", "empty": error, "error": error})
+    graph.node(
+        "call-model", "urn:noocodec:node:call-model", {**dict.fromkeys(("text", "tools", "mixed"), "normalize-response"), "error": error}
+    )
+    graph.node(
+        "normalize-response",
+        "urn:noocodec:node:normalize-response",
+        {"text": "append-assistant", "tools": "decode-tools", "mixed": "decode-tools", "empty": error, "error": error},
+    )
     graph.node("append-assistant", "urn:noocodec:node:append-assistant", {"done": "end-done", "error": error})
     graph.node("decode-tools", "urn:noocodec:node:decode-tools", {"decoded": "normalize-tools", "empty": error, "error": error})
     graph.node("normalize-tools", "urn:noocodec:node:normalize-tools", {"valid": "worksets", "empty": error, "error": error})
     graph.node("worksets", "urn:noocodec:node:build-worksets", {"ready": "dispatch-tools", "empty": error, "error": error})
-    graph.scatter("dispatch-tools", "safeWorkset", joined, dag=DagReference("item", "dagIri", (UNKNOWN,)), item_key="currentItem", reducer="aggregate")
-    graph.gather("join-tool-results", ["dispatch-tools"], "map", mapping={"output": "toolOutputs"},
-                 outputs={"success": "collect-results", "error": error, "empty": "collect-results"})
+    graph.scatter(
+        "dispatch-tools", "safeWorkset", joined, dag=DagReference("item", "dagIri", (UNKNOWN,)), item_key="currentItem", reducer="aggregate"
+    )
+    graph.gather(
+        "join-tool-results",
+        ["dispatch-tools"],
+        "map",
+        mapping={"output": "toolOutputs"},
+        outputs={"success": "collect-results", "error": error, "empty": "collect-results"},
+    )
     graph.node("collect-results", "urn:noocodec:node:collect-results", {"done": "build-request", "empty": "build-request", "error": error})
     return graph.terminal("end-done").terminal(error, "failed").entry("main", "build-request").build()

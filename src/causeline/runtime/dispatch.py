@@ -44,8 +44,17 @@ class Dispatch:
     """Runs of one runtime in this process. `lease_seconds` is how long another holder's counter may stand still, `beat_seconds`
     how often this one's moves."""
 
-    def __init__(self, store: Store, feed: Feed, clock: Clock, program_of: Callable[[Run], Program], services: Mapping[type, object], *,
-                 lease_seconds: float = LEASE_SECONDS, beat_seconds: float = BEAT_SECONDS) -> None:
+    def __init__(
+        self,
+        store: Store,
+        feed: Feed,
+        clock: Clock,
+        program_of: Callable[[Run], Program],
+        services: Mapping[type, object],
+        *,
+        lease_seconds: float = LEASE_SECONDS,
+        beat_seconds: float = BEAT_SECONDS,
+    ) -> None:
         self.store = store
         self.feed = feed
         self.clock = clock
@@ -94,8 +103,11 @@ class Dispatch:
         if broken is not None and (broken.times >= TOLD_AFTER or key not in self._healing) and key not in self._driven:
             return broken.error
         if self._closing:
-            return Misuse(f"this runtime is closed before run {key[1]} has ended; the run is queued: open another runtime with "
-                          "`async with causeline.open(...)` and resume it", run=key[1])
+            return Misuse(
+                f"this runtime is closed before run {key[1]} has ended; the run is queued: open another runtime with "
+                "`async with causeline.open(...)` and resume it",
+                run=key[1],
+            )
         return None
 
     async def _leave_nothing(self) -> None:
@@ -273,8 +285,13 @@ class Dispatch:
             await runner.drive(driven.loaded)
             self._broken.pop(run.key, None)
         except Exception as error:  # noqa: BLE001  (recorded with the run, or kept for whoever waits for it)
-            await self._fell(run, program, error, progressed=driven.loaded is not None and driven.loaded.recorder.steps > 0,
-                             cancelled=driven.loaded is None and (driven.cancelled or run.cancel_requested))
+            await self._fell(
+                run,
+                program,
+                error,
+                progressed=driven.loaded is not None and driven.loaded.recorder.steps > 0,
+                cancelled=driven.loaded is None and (driven.cancelled or run.cancel_requested),
+            )
         finally:
             if self._driven.get(run.key) is driven:
                 del self._driven[run.key]

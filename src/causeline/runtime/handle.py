@@ -38,8 +38,13 @@ class RunResult:
             return self
         error = self.error or {}
         told = error.get("message") or self.stop_reason or self.status
-        raise RunFailed(f"run {self.run_id} {'was cancelled' if self.status == 'cancelled' else f'failed: {told}'}", run=self.run_id,
-                        status=self.status, stop_reason=self.stop_reason, error=dict(error) or None)
+        raise RunFailed(
+            f"run {self.run_id} {'was cancelled' if self.status == 'cancelled' else f'failed: {told}'}",
+            run=self.run_id,
+            status=self.status,
+            stop_reason=self.stop_reason,
+            error=dict(error) or None,
+        )
 
 
 class RunFailed(Refused):

@@ -1,7 +1,8 @@
 """The form of the rows that ids do not cover, checked before they are taken in.
 
 Law: what an import stores reads back like what a run here has written. Ids and the parent chain are verified in
-`causeline.causal`; runs, calls and facts are covered by the digest alone, which anybody can make afresh.
+`causeline.causal`; that a payload has the form of its kind they do not say, and runs, calls and facts are covered
+by the digest alone, which anybody can make afresh.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any, cast
 
 from causeline.causal import Export, VerifyError
 from causeline.errors import Invalid
+from causeline.models.payloads import InvalidPayload, check_payload
 from causeline.runtime.names import checked_name
 from causeline.runtime.records import RUN_STATUSES
 from causeline.tools.calls import CALL_STATES
@@ -21,6 +23,11 @@ _CHECKPOINT = pattern(r"ck_[0-9a-f]{24}")
 def check_rows(bundle: Export) -> None:
     """Raises VerifyError for the first row that no run can have written: its id, its index, and the field."""
     _name("session id", bundle.session, None, None)
+    for index, node in enumerate((*bundle.state.nodes, *bundle.nodes)):
+        try:
+            check_payload(node.kind, node.payload)
+        except InvalidPayload as error:
+            raise VerifyError(node.id, index, error.message) from None
     for index, row in enumerate(bundle.runs):
         _name("run id", row["id"], row["id"], index)
         _fields("run", row, index, row["id"], _RUN)

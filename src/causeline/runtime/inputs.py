@@ -28,8 +28,10 @@ def input_messages(prompt: Prompt) -> Sequence[Message]:
     messages = [one if isinstance(one, Message) else Message.from_json(one) for one in cast("Sequence[object]", given)]
     for index, message in enumerate(messages):
         if message.role not in ("user", "tool"):
-            raise Invalid(f"messages[{index}]: role {message.role} is not an input; send user messages, or tool results of your own tools",
-                          findings=[f"messages[{index}].role"])
+            raise Invalid(
+                f"messages[{index}]: role {message.role} is not an input; send user messages, or tool results of your own tools",
+                findings=[f"messages[{index}].role"],
+            )
     check_json("messages", [one.to_json() for one in messages])
     return messages
 
@@ -48,8 +50,9 @@ def context_object(given: object) -> dict[str, Any] | None:
 def tool_definitions(given: object) -> list[dict[str, Any]]:
     """The client's tools, each `{name, description?, parameters?}`. Raises InvalidTool with every fault."""
     if not _is_list(given):
-        raise InvalidTool(f"tools: expected a list of definitions {{name, description, parameters}}, got {type(given).__name__}",
-                          findings=["tools"])
+        raise InvalidTool(
+            f"tools: expected a list of definitions {{name, description, parameters}}, got {type(given).__name__}", findings=["tools"]
+        )
     definitions = list(cast("Sequence[Mapping[str, Any]]", given))
     client_tools(definitions)
     check_json("tools", [dict(one) for one in definitions])

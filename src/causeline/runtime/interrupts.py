@@ -32,10 +32,14 @@ def check_decision(interrupt: Interrupt, decision: Mapping[str, Any]) -> None:
     """Raises WrongDecision unless `{decision, value?, reason?}` is complete and fits the kind."""
     chosen = decision.get("decision")
     allowed = DECISIONS[interrupt.kind]
-    if chosen not in allowed:
+    if not isinstance(chosen, str) or chosen not in allowed:
         raise WrongDecision(f"{interrupt.id} is a question of kind {interrupt.kind}; it takes {', '.join(sorted(allowed))}, not {chosen!r}")
     if chosen in NEEDS_VALUE and "value" not in decision:
         raise WrongDecision(f"{interrupt.id}: {chosen} needs a value")
+    if (
+        chosen not in NEEDS_VALUE and decision.get("value") is not None
+    ):  # whoever sends arguments does not mean the ones that were asked about
+        raise WrongDecision(f"{interrupt.id}: {chosen} takes no value; {', '.join(sorted(allowed & NEEDS_VALUE))} does")
     if chosen == "edit" and not isinstance(decision["value"], dict):
         raise WrongDecision(f"{interrupt.id}: edit needs the new arguments as an object")
     try:
@@ -55,12 +59,30 @@ def interrupts_of(step: Step, checkpoint: Checkpoint, run: Run, known: Mapping[s
     for pause in step.pauses:
         for entry in entries_of(pause):
             call_id = entry["tool_call_id"] or pause.key
-            earlier = next((one for one in known.values() if one.tool_call_id == call_id and one.args_hash == entry["args_hash"]
-                            and one.kind == entry["kind"]), None)
+            earlier = next(
+                (
+                    one
+                    for one in known.values()
+                    if one.tool_call_id == call_id and one.args_hash == entry["args_hash"] and one.kind == entry["kind"]
+                ),
+                None,
+            )
             name = earlier.id if earlier else derive("int_", run.id, step.index, list(pause.path), call_id, entry["kind"])
-            found.append(Interrupt(id=name, session=run.session, run=run.id, checkpoint=checkpoint.id, kind=entry["kind"],
-                                   tool_call_id=call_id, name=entry["name"], args_hash=entry["args_hash"], arguments=entry["arguments"],
-                                   question=entry["question"], reason=entry.get("reason")))
+            found.append(
+                Interrupt(
+                    id=name,
+                    session=run.session,
+                    run=run.id,
+                    checkpoint=checkpoint.id,
+                    kind=entry["kind"],
+                    tool_call_id=call_id,
+                    name=entry["name"],
+                    args_hash=entry["args_hash"],
+                    arguments=entry["arguments"],
+                    question=entry["question"],
+                    reason=entry.get("reason"),
+                )
+            )
     return found
 
 
@@ -75,8 +97,15 @@ def entries_of(pause: Pause) -> Sequence[Mapping[str, Any]]:
 def _plain(node: str, question: Any) -> Mapping[str, Any]:
     """A pause of an ordinary node as a question."""
     text = question if isinstance(question, str) else None
-    return {"kind": "question", "tool_call_id": "", "name": node, "arguments": None if text else question,
-            "args_hash": arguments_hash(question), "question": text, "reason": None}
+    return {
+        "kind": "question",
+        "tool_call_id": "",
+        "name": node,
+        "arguments": None if text else question,
+        "args_hash": arguments_hash(question),
+        "question": text,
+        "reason": None,
+    }
 
 
 def approve() -> Mapping[str, Any]:

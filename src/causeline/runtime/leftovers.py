@@ -45,6 +45,9 @@ async def unheard(store: Store, run: Run, tip: Checkpoint | None) -> Sequence[Me
     last = 0
     if tip is not None:
         last = next((one.queue for one in await store.rows(Run, owner=run.owner, id=tip.run)), 0)
-    waited = [one for one in await store.rows(Run, owner=run.owner, session=run.session, status=("cancelled",))
-              if one.head is None and one.at is None and last < one.queue < run.queue]
+    waited = [
+        one
+        for one in await store.rows(Run, owner=run.owner, session=run.session, status=("cancelled",))
+        if one.head is None and one.at is None and last < one.queue < run.queue
+    ]
     return [Message.from_json(message) for one in sorted(waited, key=lambda one: one.queue) for message in one.input]

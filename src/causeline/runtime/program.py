@@ -62,8 +62,16 @@ class GraphProgram:
 
     fresh = False
 
-    def __init__(self, document: Document, nodes: Iterable[Node], *, name: str | None = None, documents: Iterable[Document] = (),
-                 limits: Limits | None = None, services: Mapping[type, object] | None = None) -> None:
+    def __init__(
+        self,
+        document: Document,
+        nodes: Iterable[Node],
+        *,
+        name: str | None = None,
+        documents: Iterable[Document] = (),
+        limits: Limits | None = None,
+        services: Mapping[type, object] | None = None,
+    ) -> None:
         self.name = name or document.name
         self.document = document
         self.documents: Sequence[Document] = tuple(documents)

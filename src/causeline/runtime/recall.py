@@ -30,8 +30,13 @@ class LogRecall:
         """`wanted` is `{runs: [id] | "session" | "owner", k, max_tokens}`; the runs that share most words with `query` come first,
         newer before older."""
         runs = await self._runs(scope, wanted.get("runs", "session"))
-        return await self.tell(scope.owner, [one for one in runs if one.id != scope.run_id], query,
-                               most=int(wanted.get("k") or RUNS), max_tokens=int(wanted.get("max_tokens") or TOKENS))
+        return await self.tell(
+            scope.owner,
+            [one for one in runs if one.id != scope.run_id],
+            query,
+            most=int(wanted.get("k") or RUNS),
+            max_tokens=int(wanted.get("max_tokens") or TOKENS),
+        )
 
     async def search(self, owner: str, runs: Sequence[Run], query: str, *, most: int = RUNS, max_tokens: int = TOKENS) -> Recalled:
         """As `tell`, but of the runs that share a word with the query: nothing where none does. Without a query all are told."""
@@ -84,8 +89,12 @@ def _lines(link: Link) -> Sequence[tuple[str, Mapping[str, Any]]]:
         if said is not None:
             text = " ".join(said.split())
             text = text if len(text) <= PIECE else text[:PIECE] + " ..."
-            lines.append((f"[{checkpoint.run} step {checkpoint.step} {node.id}] {text}",
-                          {"run": checkpoint.run, "step": checkpoint.step, "node": node.id}))
+            lines.append(
+                (
+                    f"[{checkpoint.run} step {checkpoint.step} {node.id}] {text}",
+                    {"run": checkpoint.run, "step": checkpoint.step, "node": node.id},
+                )
+            )
     return lines
 
 
@@ -126,4 +135,3 @@ def _wanted(query: str) -> set[str]:
 
 def _words(text: str) -> Sequence[str]:
     return "".join(letter.lower() if letter.isalnum() else " " for letter in text).split()
-

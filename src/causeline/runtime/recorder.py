@@ -13,6 +13,7 @@ from causeline.causal import AgentState, CausalNode, apply, checkpoint_id
 from causeline.errors import CauselineError
 from causeline.graph import Emitted, Step
 from causeline.graph import Progress as Finished
+from causeline.models.payloads import check_payload
 from causeline.policy import Clock
 from causeline.runtime import records
 from causeline.runtime.clock import iso
@@ -35,8 +36,19 @@ Publish = Callable[[tuple[str, str], int, Sequence[Mapping[str, Any]]], None]
 class Recorder:
     """The journal and the ledger of one run in this process."""
 
-    def __init__(self, store: Store, run: Run, scope: RunScope, state: AgentState, *, head: str | None, session_head: str | None,
-                 document: str, clock: Clock, publish: Publish) -> None:
+    def __init__(
+        self,
+        store: Store,
+        run: Run,
+        scope: RunScope,
+        state: AgentState,
+        *,
+        head: str | None,
+        session_head: str | None,
+        document: str,
+        clock: Clock,
+        publish: Publish,
+    ) -> None:
         self.store = store
         self.run = run
         self.scope = scope
@@ -148,7 +160,10 @@ class Recorder:
             self.after_step()
 
     async def _take(self, step: Step) -> None:
-        nodes = apply(self._state, step.writes.get(LOG) or (), iso(self.clock.now()))
+        appends = step.writes.get(LOG) or ()
+        for one in appends:
+            check_payload(one.kind, one.payload)
+        nodes = apply(self._state, appends, iso(self.clock.now()))
         self._keep_calls(step.writes.get(CALLS) or ())
         self._keep_pauses(step)
         checkpoint = self._checkpoint(step, nodes)
@@ -160,8 +175,17 @@ class Recorder:
         moved = [replace(one, run=self.run.id, checkpoint=checkpoint.id) for one in self.opened.values() if one.tool_call_id in held]
         self.opened = {one.id: one for one in (*moved, *interrupts)}
         for one in interrupts:
-            self.emit({"type": "interrupt_opened", "interrupt_id": one.id, "kind": one.kind, "tool_call_id": one.tool_call_id,
-                       "name": one.name, "arguments": one.arguments, "question": one.question})
+            self.emit(
+                {
+                    "type": "interrupt_opened",
+                    "interrupt_id": one.id,
+                    "kind": one.kind,
+                    "tool_call_id": one.tool_call_id,
+                    "name": one.name,
+                    "arguments": one.arguments,
+                    "question": one.question,
+                }
+            )
         await self._commit(checkpoint=checkpoint, nodes=nodes, interrupts=list(self.opened.values()))
 
     def _keep_pauses(self, step: Step) -> None:
@@ -171,8 +195,10 @@ class Recorder:
         own = {key for key in self.pauses if key.split("/")[0].split("@")[0] == step.node}
         if len(own) > 1 and any("@" in key.split("/")[0] for key in own):  # several branches stand at this placement
             own &= {*self.entered, *(pause.key for pause in step.pauses)}
-        self.pauses = {**{key: calls for key, calls in self.pauses.items() if key not in own},
-                       **{pause.key: [entry["tool_call_id"] or pause.key for entry in entries_of(pause)] for pause in step.pauses}}
+        self.pauses = {
+            **{key: calls for key, calls in self.pauses.items() if key not in own},
+            **{pause.key: [entry["tool_call_id"] or pause.key for entry in entries_of(pause)] for pause in step.pauses},
+        }
 
     def _keep_calls(self, calls: Sequence[Call]) -> None:
         if not calls:
@@ -188,15 +214,39 @@ class Recorder:
             delta["document"] = self.document
         appended = [node.id for node in nodes]
         frontier = sorted(self._state.frontier)
-        name = checkpoint_id(parent=self.head, run=self.run.id, path=[], node=step.node, port=step.port, next=step.next, appended=appended,
-                             frontier=frontier, delta=delta, position=step.position)
+        name = checkpoint_id(
+            parent=self.head,
+            run=self.run.id,
+            path=[],
+            node=step.node,
+            port=step.port,
+            next=step.next,
+            appended=appended,
+            frontier=frontier,
+            delta=delta,
+            position=step.position,
+        )
         facts, self.scope.facts = self.scope.facts, {}
         if self.pauses:
             facts["pauses"] = dict(self.pauses)
         facts["ms"] = round((self.clock.monotonic() - self._started) * 1000, 3)
-        return Checkpoint(id=name, session=self.run.session, run=self.run.id, step=step.index, parent=self.head, path=[], node=step.node,
-                          port=step.port, next=step.next, appended=appended, frontier=frontier, delta=delta, position=step.position,
-                          created_at=iso(self.clock.now()), facts=facts)
+        return Checkpoint(
+            id=name,
+            session=self.run.session,
+            run=self.run.id,
+            step=step.index,
+            parent=self.head,
+            path=[],
+            node=step.node,
+            port=step.port,
+            next=step.next,
+            appended=appended,
+            frontier=frontier,
+            delta=delta,
+            position=step.position,
+            created_at=iso(self.clock.now()),
+            facts=facts,
+        )
 
     # events
 
@@ -209,8 +259,13 @@ class Recorder:
                 return
             self._announced.add(key)
         last = self._events[-1] if self._events else None
-        if last is not None and kind in DELTAS and last["type"] == kind and last["message_id"] == event["message_id"] \
-                and last.get("index") == event.get("index"):
+        if (
+            last is not None
+            and kind in DELTAS
+            and last["type"] == kind
+            and last["message_id"] == event["message_id"]
+            and last.get("index") == event.get("index")
+        ):
             self._pieces.append(event["delta"])
             return
         self._join()
@@ -266,8 +321,14 @@ class Recorder:
         if self._flushing is not None:
             await asyncio.gather(self._flushing, return_exceptions=True)
 
-    async def _write(self, *, progress: Sequence[records.Progress] = (), patch: RunPatch | None = None, only_if_rows: bool = False,
-                     only_if_events: bool = False) -> None:
+    async def _write(
+        self,
+        *,
+        progress: Sequence[records.Progress] = (),
+        patch: RunPatch | None = None,
+        only_if_rows: bool = False,
+        only_if_events: bool = False,
+    ) -> None:
         async with self._writing:
             self._may_write()
             if (only_if_rows and not self._rows) or (only_if_events and not self._events):
@@ -278,17 +339,37 @@ class Recorder:
         if self._failure is not None:
             raise self._failure
 
-    async def _commit(self, *, checkpoint: Checkpoint | None = None, nodes: Sequence[CausalNode] = (), interrupts: Sequence[Interrupt] = (),
-                      progress: Sequence[records.Progress] = (), patch: RunPatch | None = None) -> None:
+    async def _commit(
+        self,
+        *,
+        checkpoint: Checkpoint | None = None,
+        nodes: Sequence[CausalNode] = (),
+        interrupts: Sequence[Interrupt] = (),
+        progress: Sequence[records.Progress] = (),
+        patch: RunPatch | None = None,
+    ) -> None:
         """Write what has come together. Only with `_writing` held."""
         self._join()
         rows, self._rows = list(self._rows.values()), {}
         events, self._events = self._events, []
         first = self._next_event
         self._next_event += len(events)
-        commit = Commit(run=self.run.id, session=self.run.session, owner=self.run.owner, epoch=self.run.epoch, at=iso(self.clock.now()),
-                        expect_head=self.session_head, checkpoint=checkpoint, nodes=nodes, calls=rows, interrupts=interrupts,
-                        progress=progress, first_event=first, events=events, patch=patch)
+        commit = Commit(
+            run=self.run.id,
+            session=self.run.session,
+            owner=self.run.owner,
+            epoch=self.run.epoch,
+            at=iso(self.clock.now()),
+            expect_head=self.session_head,
+            checkpoint=checkpoint,
+            nodes=nodes,
+            calls=rows,
+            interrupts=interrupts,
+            progress=progress,
+            first_event=first,
+            events=events,
+            patch=patch,
+        )
         try:
             await self.store.commit(commit)
         except Exception as error:

@@ -27,7 +27,11 @@ from causeline.tools.calls import Call, Ledger, arguments_hash
 from causeline.tools.scope import Patience, RunScope
 
 STATUS: Mapping[str, RunStatus] = {
-    "completed": "succeeded", "failed": "failed", "timed_out": "failed", "stalled": "failed", "interrupted": "interrupted",
+    "completed": "succeeded",
+    "failed": "failed",
+    "timed_out": "failed",
+    "stalled": "failed",
+    "interrupted": "interrupted",
     "cancelled": "cancelled",
 }
 REASONS: Mapping[str, str] = {"timed_out": "timeout", "stalled": "stalled", "interrupted": "interrupted", "cancelled": "cancelled"}
@@ -78,8 +82,17 @@ class Runner:
         scope = scope_of(run, asked)
         scope.before = context_at(links, run.base)
         scope.asked_by = branch.asked_by()
-        recorder = Recorder(self.store, run, scope, branch.state, head=tip, session_head=await self._session_head(run),
-                            document=self.program.document.hash, clock=self.clock, publish=self.feed.publish)
+        recorder = Recorder(
+            self.store,
+            run,
+            scope,
+            branch.state,
+            head=tip,
+            session_head=await self._session_head(run),
+            document=self.program.document.hash,
+            clock=self.clock,
+            publish=self.feed.publish,
+        )
         recorder.asked = asked
         recorder.usage.update(usage_of(links, run.id))
         progress: Sequence[Progress] = ()
@@ -95,7 +108,13 @@ class Runner:
             branch.channels.pop(RESULT, None)  # how an earlier run ended says nothing of this one
             scope.input = [*await unheard(self.store, run, branch.head), *scope.input]
             await self._carry_over(run, recorder, branch)
-        services: dict[type, object] = {RunScope: scope, Ledger: recorder, Patience: recorder, **self.services, **self.program.services(scope)}
+        services: dict[type, object] = {
+            RunScope: scope,
+            Ledger: recorder,
+            Patience: recorder,
+            **self.services,
+            **self.program.services(scope),
+        }
         base = next((link.checkpoint for link in links if link.checkpoint.id == run.base), None) if run.answers else None
         before = base.position["visits"] if base is not None else 0
         return Loaded(run, self._execute(run, branch, recorder, services, progress, before), recorder)
@@ -163,12 +182,23 @@ class Runner:
                 calls.append(replace(before, state=state, step=0))
                 continue
             client = before is not None and before.client
-            calls.append(Call(call_id=call_id, name=name, arguments=arguments, args_hash=arguments_hash(arguments), index=index, step=0,
-                              client=client, state="awaiting" if client else "pending"))
+            calls.append(
+                Call(
+                    call_id=call_id,
+                    name=name,
+                    arguments=arguments,
+                    args_hash=arguments_hash(arguments),
+                    index=index,
+                    step=0,
+                    client=client,
+                    state="awaiting" if client else "pending",
+                )
+            )
         recorder.adopt_calls(calls, stored=False)
 
-    def _execute(self, run: Run, branch: Branch, recorder: Recorder, services: Mapping[type, object], progress: Sequence[Progress],
-                 before: int) -> Execution:
+    def _execute(
+        self, run: Run, branch: Branch, recorder: Recorder, services: Mapping[type, object], progress: Sequence[Progress], before: int
+    ) -> Execution:
         """Start at the entrypoint, or stand again where a checkpoint stood. `before` are steps of earlier runs, which do not count."""
         head = branch.head
         iri = self.program.document.id
@@ -176,17 +206,22 @@ class Runner:
         if head is None or not stands:
             return self._dispatcher.execute(iri, branch.channels, journal=recorder, services=services)
         saved = {
-            "position": head.position, "document": branch.document,
+            "position": head.position,
+            "document": branch.document,
             "channels": {channel: value for channel, value in branch.channels.items() if channel not in self._reducers},
-            "progress": [{"step": one.step, "path": list(one.path), "index": one.index, "port": one.port, "writes": one.writes}
-                         for one in progress if one.port != WAIT],
+            "progress": [
+                {"step": one.step, "path": list(one.path), "index": one.index, "port": one.port, "writes": one.writes}
+                for one in progress
+                if one.port != WAIT
+            ],
         }
         answers = _answers(recorder.pauses, run, recorder.asked, {one.tool_call_id for one in recorder.opened.values()})
         recorder.entered = frozenset(answers)
         first = head.step + 1 if run.head is not None else 0
         limits = replace(self.program.limits, visits=self.program.limits.visits + before) if before else None
-        return self._dispatcher.resume(iri, saved, answers=answers, state={LOG: branch.state}, journal=recorder, services=services,
-                                       first_step=first, limits=limits)
+        return self._dispatcher.resume(
+            iri, saved, answers=answers, state={LOG: branch.state}, journal=recorder, services=services, first_step=first, limits=limits
+        )
 
     # ending
 
@@ -204,19 +239,35 @@ class Runner:
         answer = told.get("answer") if status == "succeeded" else None
         await self._record(recorder, status, reason, answer=answer, error=error, pending=pending)
 
-    async def _record(self, recorder: Recorder, status: RunStatus, reason: str | None, *, answer: Any = None,
-                      error: Mapping[str, Any] | None = None, pending: Sequence[str] = ()) -> None:
+    async def _record(
+        self,
+        recorder: Recorder,
+        status: RunStatus,
+        reason: str | None,
+        *,
+        answer: Any = None,
+        error: Mapping[str, Any] | None = None,
+        pending: Sequence[str] = (),
+    ) -> None:
         usage = dict(recorder.usage)
-        patch = RunPatch(status=status, stop_reason=reason, answer=answer, error=error, usage=usage, pending_tool_call_ids=list(pending),
-                         finished_at=iso(self.clock.now()))
+        patch = RunPatch(
+            status=status,
+            stop_reason=reason,
+            answer=answer,
+            error=error,
+            usage=usage,
+            pending_tool_call_ids=list(pending),
+            finished_at=iso(self.clock.now()),
+        )
         common = {"status": status, "stop_reason": reason, "usage": usage}
         if status == "failed":
             told = error or {"code": reason or "failed", "message": f"the run ended: {reason}"}
             await recorder.finish_run(patch, {"type": "run_error", **common, **told})
             return
         held = [one.id for one in recorder.opened.values() if one.checkpoint == recorder.head] if status == "interrupted" else []
-        await recorder.finish_run(patch, {"type": "run_finished", **common, "answer": answer, "pending_tool_call_ids": list(pending),
-                                          "interrupts": held})
+        await recorder.finish_run(
+            patch, {"type": "run_finished", **common, "answer": answer, "pending_tool_call_ids": list(pending), "interrupts": held}
+        )
 
     async def _park(self, recorder: Recorder) -> None:
         """This process stops; somebody else may go on at once."""
@@ -248,15 +299,22 @@ async def end_as_failed(store: Store, feed: Feed, clock: Clock, run: Run, error:
 
 async def end_as_cancelled(store: Store, feed: Feed, clock: Clock, run: Run) -> None:
     """End a run where it stands, without its program."""
-    told: Mapping[str, Any] = {"status": "cancelled", "stop_reason": "cancelled", "answer": None, "pending_tool_call_ids": [], "interrupts": [],
-                               "usage": run.usage or {}}
+    told: Mapping[str, Any] = {
+        "status": "cancelled",
+        "stop_reason": "cancelled",
+        "answer": None,
+        "pending_tool_call_ids": [],
+        "interrupts": [],
+        "usage": run.usage or {},
+    }
     patch = RunPatch(status="cancelled", stop_reason="cancelled", finished_at=iso(clock.now()))
     await _end_as_it_is(store, feed, clock, run, patch, {"type": "run_finished", **told})
 
 
 async def _end_as_it_is(store: Store, feed: Feed, clock: Clock, run: Run, patch: RunPatch, event: Mapping[str, Any]) -> None:
-    recorder = Recorder(store, run, scope_of(run, ()), AgentState(), head=run.head, session_head=run.base, document="", clock=clock,
-                        publish=feed.publish)
+    recorder = Recorder(
+        store, run, scope_of(run, ()), AgentState(), head=run.head, session_head=run.base, document="", clock=clock, publish=feed.publish
+    )
     recorder.adopt_events(await events_of(store, run))
     await recorder.finish_run(patch, event)
     await recorder.close()
@@ -265,15 +323,23 @@ async def _end_as_it_is(store: Store, feed: Feed, clock: Clock, run: Run, patch:
 async def hand_back(store: Store, clock: Clock, run: Run) -> None:
     """Let somebody else have a run that was claimed and not begun."""
     with suppress(CauselineError):
-        await store.commit(Commit(run=run.id, session=run.session, owner=run.owner, epoch=run.epoch, at=iso(clock.now()),
-                                  patch=RunPatch(status="queued")))
+        await store.commit(
+            Commit(run=run.id, session=run.session, owner=run.owner, epoch=run.epoch, at=iso(clock.now()), patch=RunPatch(status="queued"))
+        )
 
 
 def scope_of(run: Run, asked: Sequence[Interrupt]) -> RunScope:
     """What the run's nodes may know of it. A decision goes with the kind and the arguments it was made on."""
-    return RunScope(run_id=run.id, session_id=run.session, owner=run.owner, started_at=run.started_at or run.created_at,
-                    input=[Message.from_json(one) for one in run.input], client_tools=run.tools, context=run.context,
-                    answers={one.tool_call_id: {**run.answers[one.id], "kind": one.kind, "args_hash": one.args_hash} for one in asked})
+    return RunScope(
+        run_id=run.id,
+        session_id=run.session,
+        owner=run.owner,
+        started_at=run.started_at or run.created_at,
+        input=[Message.from_json(one) for one in run.input],
+        client_tools=run.tools,
+        context=run.context,
+        answers={one.tool_call_id: {**run.answers[one.id], "kind": one.kind, "args_hash": one.args_hash} for one in asked},
+    )
 
 
 async def events_of(store: Store, run: Run) -> Sequence[Mapping[str, Any]]:

@@ -7,11 +7,9 @@ driven, handed back, or taken over by somebody else after its lease.
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Self
 
-from causeline.causal import CausalNode, verify_export
 from causeline.errors import Conflict, Invalid, Missing, Unavailable
 from causeline.models.messages import Message
 from causeline.policy import Clock
-from causeline.runtime import transfer
 from causeline.runtime.clock import SystemClock, iso
 from causeline.runtime.dispatch import Dispatch
 from causeline.runtime.feed import Feed
@@ -23,30 +21,39 @@ from causeline.runtime.lease import BEAT_SECONDS, LEASE_SECONDS, describe
 from causeline.runtime.names import checked_name, new_name
 from causeline.runtime.program import Program
 from causeline.runtime.recall import LogRecall
-from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Interrupt, OnBusy, Run, Session
+from causeline.runtime.records import ACTIVE, CallRow, Interrupt, OnBusy, Run, Session
+from causeline.runtime.sessions import Sessions
 from causeline.runtime.store import Store
 from causeline.runtime.sub_runs import RunsBelow
-from causeline.tools.scope import Recall, Recalled, RunScope, SubRuns
+from causeline.tools.scope import Recall, RunScope, SubRuns
 
 Build = Callable[[Mapping[str, Any]], Program]
 
 
-class Runtime:
+class Runtime(Sessions):
     """See the module. Use it as `async with`; all methods but `events` are coroutines. `lease_seconds` and `beat_seconds` are
     how long another process may be silent before its runs are taken over, and how often this one speaks."""
 
-    def __init__(self, store: Store, *, owner: str = "default", programs: Sequence[Program] = (), build: Build | None = None,
-                 clock: Clock | None = None, lease_seconds: float = LEASE_SECONDS, beat_seconds: float = BEAT_SECONDS) -> None:
-        self.store = store
-        self.owner = owner
-        self.clock = clock or SystemClock()
+    def __init__(
+        self,
+        store: Store,
+        *,
+        owner: str = "default",
+        programs: Sequence[Program] = (),
+        build: Build | None = None,
+        clock: Clock | None = None,
+        lease_seconds: float = LEASE_SECONDS,
+        beat_seconds: float = BEAT_SECONDS,
+    ) -> None:
+        super().__init__(store, owner, clock or SystemClock())
         self.feed = Feed(store)
         self._programs: dict[str, Program] = {one.name: one for one in programs}
         self._build = build
         self._built: list[Any] = []
         services: dict[type, object] = {Recall: LogRecall(store)}
-        self._dispatch = Dispatch(store, self.feed, self.clock, self._program_of, services, lease_seconds=lease_seconds,
-                                  beat_seconds=beat_seconds)
+        self._dispatch = Dispatch(
+            store, self.feed, self.clock, self._program_of, services, lease_seconds=lease_seconds, beat_seconds=beat_seconds
+        )
         services[SubRuns] = RunsBelow(self._dispatch, self._named)
 
     async def __aenter__(self) -> Self:
@@ -63,9 +70,18 @@ class Runtime:
 
     # running
 
-    async def start(self, agent: Program | str, prompt: Prompt = None, *, session: str | None = None, run_id: str | None = None,
-                    at: str | None = None, context: Mapping[str, Any] | None = None, tools: Sequence[Mapping[str, Any]] = (),
-                    on_busy: OnBusy = "reject") -> RunHandle:
+    async def start(
+        self,
+        agent: Program | str,
+        prompt: Prompt = None,
+        *,
+        session: str | None = None,
+        run_id: str | None = None,
+        at: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        tools: Sequence[Mapping[str, Any]] = (),
+        on_busy: OnBusy = "reject",
+    ) -> RunHandle:
         """Start a run. With a known `run_id` and the same input this is that run again.
 
         Raises Invalid for bad ids, messages, tools or a graph that cannot run, Missing for an unknown agent or checkpoint, Conflict
@@ -82,17 +98,32 @@ class Runtime:
         run = Run(
             id=checked_name("run id", run_id) if run_id is not None else new_name("run_", now),
             session=checked_name("session id", session) if session is not None else new_name("ses_", now),
-            owner=self.owner, status="running", agent=program.name, created_at=iso(now), started_at=iso(now),
-            input=[one.to_json() for one in messages], manifest=program.manifest(), at=at, context=given,
-            tools=definitions, holder=self._dispatch.holder,
+            owner=self.owner,
+            status="running",
+            agent=program.name,
+            created_at=iso(now),
+            started_at=iso(now),
+            input=[one.to_json() for one in messages],
+            manifest=program.manifest(),
+            at=at,
+            context=given,
+            tools=definitions,
+            holder=self._dispatch.holder,
         )
         self._dispatch.runner(program)
         program.services(RunScope(run_id=run.id, session_id=run.session, owner=run.owner, started_at=iso(now), client_tools=run.tools))
         await self._check_results(run, messages)
         return await self._admit(run, program, on_busy)
 
-    async def answer(self, run_id: str, decisions: Mapping[str, Mapping[str, Any]], *, agent: Program | str | None = None,
-                     new_run_id: str | None = None, on_busy: OnBusy = "reject") -> RunHandle:
+    async def answer(
+        self,
+        run_id: str,
+        decisions: Mapping[str, Mapping[str, Any]],
+        *,
+        agent: Program | str | None = None,
+        new_run_id: str | None = None,
+        on_busy: OnBusy = "reject",
+    ) -> RunHandle:
         """Answer interrupts of a run's chain, some or all; a new run enters the paused step. With the `new_run_id` of a run that gave
         these same answers this is that run again.
 
@@ -104,8 +135,11 @@ class Runtime:
         known = await self._opened.rows(Run, owner=self.owner, id=checked_name("run id", new_run_id)) if new_run_id is not None else ()
         if known:
             if known[0].answers != given:
-                raise Conflict(f"run {new_run_id} is another one; give the answering run an id of its own, or none", code="run_conflict",
-                               run=new_run_id)
+                raise Conflict(
+                    f"run {new_run_id} is another one; give the answering run an id of its own, or none",
+                    code="run_conflict",
+                    run=new_run_id,
+                )
             await self._dispatch.rescue(self.owner, known[0].session)
             return RunHandle(self, known[0].id, known[0].session)
         asked = [await self._interrupt(name) for name in given]
@@ -118,10 +152,21 @@ class Runtime:
         await self._dispatch.rescue(self.owner, before.session)
         await self._dispatch.ended(self.owner, before.id)
         now = self.clock.now()
-        run = Run(id=new_run_id or new_name("run_", now), session=before.session, owner=self.owner, status="running", agent=program.name,
-                  created_at=iso(now), started_at=iso(now), manifest=program.manifest() or before.manifest, at=asked[0].checkpoint,
-                  parent_run=before.id, answers=given, tools=before.tools,
-                  holder=self._dispatch.holder)
+        run = Run(
+            id=new_run_id or new_name("run_", now),
+            session=before.session,
+            owner=self.owner,
+            status="running",
+            agent=program.name,
+            created_at=iso(now),
+            started_at=iso(now),
+            manifest=program.manifest() or before.manifest,
+            at=asked[0].checkpoint,
+            parent_run=before.id,
+            answers=given,
+            tools=before.tools,
+            holder=self._dispatch.holder,
+        )
         return await self._admit(run, program, on_busy)
 
     async def resume(self, run_id: str, *, agent: Program | str | None = None) -> RunHandle:
@@ -172,90 +217,25 @@ class Runtime:
         program = self._programs.get(run.agent)
         typed = getattr(program, "typed_output", None)
         output = typed(run.answer) if typed is not None and run.status == "succeeded" else run.answer
-        return RunResult(run_id=run.id, session=run.session, status=run.status, stop_reason=run.stop_reason, answer=run.answer,
-                         output=output, interrupts=[one for one in asked if one.state == "open"],
-                         pending_tool_call_ids=run.pending_tool_call_ids, usage=run.usage, head=run.head, error=run.error,
-                         answered_by=next((one.answered_by for one in asked if one.answered_by), None))
-
-    # reading
-
-    async def sessions(self) -> Sequence[Session]:
-        return await self._opened.rows(Session, owner=self.owner)
-
-    async def runs(self, session: str | None = None) -> Sequence[Run]:
-        return await self._opened.rows(Run, owner=self.owner, session=session)
-
-    async def run(self, run_id: str) -> Run:
-        """The run's row. Raises Missing."""
-        return await self._row(run_id)
-
-    async def branch(self, session: str, at: str | None = None) -> Branch:
-        """Log, channels and messages at a checkpoint (None: the session's head). Raises Missing."""
-        head = at if at is not None else (await self._session(session)).head
-        return Branch.read(await self._opened.branch(self.owner, session, head))
-
-    async def messages(self, session: str, at: str | None = None) -> Sequence[Message]:
-        """What was said, oldest first."""
-        return (await self.branch(session, at)).messages()
-
-    async def checkpoints(self, session: str, run: str | None = None) -> Sequence[Checkpoint]:
-        await self._session(session)
-        return await self._opened.rows(Checkpoint, owner=self.owner, session=session, run=run)
-
-    async def calls(self, run_id: str) -> Sequence[CallRow]:
-        await self._row(run_id)
-        return await self._opened.rows(CallRow, owner=self.owner, run=run_id)
-
-    async def why(self, node_id: str, session: str | None = None) -> Sequence[CausalNode]:
-        """The inference that led to a node and what it had read, in log order. Raises Missing."""
-        found = [place for place, _ in await self._opened.node(self.owner, node_id) if session is None or place == session]
-        if not found:
-            raise Missing(f"no node {node_id!r}", node=node_id)
-        for checkpoint in await self._opened.rows(Checkpoint, owner=self.owner, session=found[0]):
-            if node_id in checkpoint.appended:
-                return (await self.branch(found[0], checkpoint.id)).state.why(node_id)
-        raise Missing(f"no checkpoint has the node {node_id!r}", node=node_id)
-
-    async def recall(self, session: str | None = None, query: str = "", *, k: int = 5, max_tokens: int = 1000) -> Recalled:
-        """What earlier runs have to say, of one session or of all, cited and bounded; with a query, those that share a word with it."""
-        if session is not None:
-            await self._session(session)
-        return await LogRecall(self.store).search(self.owner, await self.runs(session), query, most=k, max_tokens=max_tokens)
-
-    async def export(self, session: str, at: str | None = None, all: bool = False) -> bytes:
-        """The session's head branch, the branch of `at`, or every branch, as one file that proves itself."""
-        row = await self._session(session)
-        head = at if at is not None else row.head
-        links = list(await self._opened.branch(self.owner, session, head))
-        if all:
-            held = {link.checkpoint.id for link in links}
-            checkpoints = await self._opened.rows(Checkpoint, owner=self.owner, session=session)
-            parents = {one.parent for one in checkpoints}
-            for tip in checkpoints:
-                if tip.id not in parents and tip.id not in held:
-                    fresh = [link for link in await self._opened.branch(self.owner, session, tip.id) if link.checkpoint.id not in held]
-                    held.update(link.checkpoint.id for link in fresh)
-                    links.extend(fresh)
-        runs = await self._opened.rows(Run, owner=self.owner, session=session)
-        return transfer.export(row, head, links, runs, await self._opened.rows(CallRow, owner=self.owner, session=session))
-
-    async def import_(self, data: bytes, *, head: str | None = None) -> str:
-        """Take in an exported session after verifying all of it; return its id. Raises VerifyError, Conflict if it is here."""
-        bundle = verify_export(data, head)
-        await self._opened.load(*transfer.rows_of(bundle, self.owner, iso(self.clock.now())))
-        return bundle.session
-
-    async def delete(self, session: str) -> None:
-        """Remove a session and all that belongs to it. Raises Missing, Conflict while a run is active."""
-        await self._opened.delete(self.owner, session)
+        return RunResult(
+            run_id=run.id,
+            session=run.session,
+            status=run.status,
+            stop_reason=run.stop_reason,
+            answer=run.answer,
+            output=output,
+            interrupts=[one for one in asked if one.state == "open"],
+            pending_tool_call_ids=run.pending_tool_call_ids,
+            usage=run.usage,
+            head=run.head,
+            error=run.error,
+            answered_by=next((one.answered_by for one in asked if one.answered_by), None),
+        )
 
     # inside
 
-    @property
-    def _opened(self) -> Store:
-        """The store, while this runtime is open. Raises Misuse."""
+    def _check_open(self) -> None:
         self._dispatch.check_open()
-        return self.store
 
     async def _root(self, run: Run) -> str:
         """The run in which a chain of answers began."""
@@ -263,8 +243,9 @@ class Runtime:
             run = await self._row(run.parent_run)
         return run.id
 
-    async def _check_answers(self, before: Run, program: Program, asked: Sequence[Interrupt],
-                             decisions: Mapping[str, Mapping[str, Any]]) -> None:
+    async def _check_answers(
+        self, before: Run, program: Program, asked: Sequence[Interrupt], decisions: Mapping[str, Mapping[str, Any]]
+    ) -> None:
         """Raises Invalid, before anything is written, for a decision that cannot be carried out."""
         calls = {row.call.call_id for row in await self._opened.rows(CallRow, owner=self.owner, run=before.id)}
         for interrupt in asked:
@@ -274,8 +255,11 @@ class Runtime:
         links = await self._opened.branch(self.owner, before.session, asked[0].checkpoint)
         document = next((link.checkpoint.delta.get("document") for link in reversed(links) if link.checkpoint.step == 0), None)
         if document != program.document.hash:
-            raise Invalid(f"the graph of {program.name!r} has changed since the question was asked, so there is no place to go on from; "
-                          "answer with the agent that asked, or say something new", code="document_changed")
+            raise Invalid(
+                f"the graph of {program.name!r} has changed since the question was asked, so there is no place to go on from; "
+                "answer with the agent that asked, or say something new",
+                code="document_changed",
+            )
 
     async def _admit(self, run: Run, program: Program, on_busy: OnBusy) -> RunHandle:
         await self._dispatch.rescue(self.owner, run.session)
@@ -298,8 +282,11 @@ class Runtime:
         base = run.at or (sessions[0].head if sessions else None)
         branch = Branch.read(await self._opened.branch(self.owner, run.session, base)) if sessions else None
         open_calls = branch.transcript.open if branch else {}
-        client = {row.call.call_id for row in await self._opened.rows(CallRow, owner=self.owner, session=run.session) if row.call.client} \
-            if sessions else set[str]()
+        client = (
+            {row.call.call_id for row in await self._opened.rows(CallRow, owner=self.owner, session=run.session) if row.call.client}
+            if sessions
+            else set[str]()
+        )
         findings = [f"{name}: no open call of the client has this id" for name in given if name not in open_calls or name not in client]
         if len(set(given)) != len(given):
             findings.append("the same call is answered twice")
@@ -313,26 +300,6 @@ class Runtime:
             if event["type"] == "messages_snapshot":
                 told["messages"] = [one.to_json() for one in await self.messages(run.session, (await self._row(run_id)).head)]
             yield told
-
-    async def _row(self, run_id: str) -> Run:
-        rows = await self._opened.rows(Run, owner=self.owner, id=run_id)
-        if not rows:
-            raise Missing(f"no run {run_id!r}; `causeline runs` lists them", run=run_id)
-        return rows[0]
-
-    async def _session(self, session: str) -> Session:
-        rows = await self._opened.rows(Session, owner=self.owner, id=session)
-        if not rows:
-            raise Missing(f"no session {session!r}; `causeline sessions` lists them", session=session)
-        return rows[0]
-
-    async def _interrupt(self, name: str) -> Interrupt:
-        rows = await self._opened.rows(Interrupt, owner=self.owner, id=name)
-        if not rows:
-            raise Missing(f"no interrupt {name!r}", interrupt=name)
-        if rows[0].state != "open":
-            raise Conflict(f"interrupt {name} was {rows[0].state} already", code="interrupt_closed", interrupt=name)
-        return rows[0]
 
     def _named(self, agent: Program | str) -> Program:
         if not isinstance(agent, str):
@@ -350,6 +317,7 @@ class Runtime:
             if hasattr(program, "aclose"):
                 self._built.append(program)
         if program is None:
-            raise Missing(f"run {run.id} is of agent {run.agent!r}, whose tools are not in files; give the agent", run=run.id,
-                          agent=run.agent)
+            raise Missing(
+                f"run {run.id} is of agent {run.agent!r}, whose tools are not in files; give the agent", run=run.id, agent=run.agent
+            )
         return program

@@ -73,8 +73,17 @@ class Store(Protocol):
         Returns the run as it is then. Raises Missing."""
         ...
 
-    async def rows(self, kind: type[Row], *, owner: str | None, session: str | None = None, run: str | None = None,
-                   id: str | None = None, status: Sequence[str] = (), limit: int | None = None) -> Sequence[Row]:
+    async def rows(
+        self,
+        kind: type[Row],
+        *,
+        owner: str | None,
+        session: str | None = None,
+        run: str | None = None,
+        id: str | None = None,
+        status: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> Sequence[Row]:
         """Rows of one kind, oldest first, filtered by what is given. `owner=None` sees all owners (workers).
 
         `id` is the row's own id (a call's `call_id`), `status` its `status` or `state`. Misuse for a filter that

@@ -33,9 +33,20 @@ class RunsBelow:
         own = self._known(cast("Program", program))
         run_id, session = self.named(scope, call_id)
         at = iso(dispatch.clock.now())
-        run = Run(id=run_id, session=session, owner=scope.owner, status="running", agent=own.name, created_at=at, started_at=at,
-                  input=[Message("user", prompt).to_json()], manifest=own.manifest(), parent_run=scope.run_id, parent_call=call_id,
-                  holder=dispatch.holder)
+        run = Run(
+            id=run_id,
+            session=session,
+            owner=scope.owner,
+            status="running",
+            agent=own.name,
+            created_at=at,
+            started_at=at,
+            input=[Message("user", prompt).to_json()],
+            manifest=own.manifest(),
+            parent_run=scope.run_id,
+            parent_call=call_id,
+            holder=dispatch.holder,
+        )
         try:
             await dispatch.rescue(scope.owner, session)
             started = await dispatch.store.start(run, "reject")

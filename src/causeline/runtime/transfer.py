@@ -41,7 +41,10 @@ def export(session: Session, head: str | None, links: Sequence[Link], runs: Sequ
     present = {link.checkpoint.run for link in links}
     nodes = {node.id: node for link in links for node in link.nodes}
     return build_export(
-        session=session.id, owner=session.owner, head=head, nodes=nodes.values(),
+        session=session.id,
+        owner=session.owner,
+        head=head,
+        nodes=nodes.values(),
         checkpoints=[checkpoint_row(link.checkpoint) for link in links],
         runs=[run_row(one) for one in runs if one.id in present],
         calls=[call_row(one) for one in calls if one.run in present],
@@ -54,8 +57,10 @@ def rows_of(bundle: Export, owner: str, at: str) -> tuple[Session, Sequence[Run]
     check_rows(bundle)
     nodes = {node.id: node for node in (*bundle.state.nodes, *bundle.nodes)}
     facts = {row["checkpoint"]: {key: value for key, value in row.items() if key != "checkpoint"} for row in bundle.facts}
-    links = [Link(Checkpoint(**cast("Any", row), facts=facts.get(row["id"], {})), [nodes[name] for name in row["appended"]])
-             for row in parents_first(bundle.checkpoints)]
+    links = [
+        Link(Checkpoint(**cast("Any", row), facts=facts.get(row["id"], {})), [nodes[name] for name in row["appended"]])
+        for row in parents_first(bundle.checkpoints)
+    ]
     runs = [_ended(Run(**cast("Any", {**_only(row, _RUN), "owner": owner})), at) for row in bundle.runs]
     calls = [CallRow(run=row["run_id"], call=Call(**cast("Any", _only(row, _CALL)))) for row in bundle.calls]
     return Session(id=bundle.session, owner=owner, head=bundle.head, created_at=at, updated_at=at), runs, links, calls

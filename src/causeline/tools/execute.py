@@ -7,6 +7,7 @@ exact JSON, and a failure is a text that names the tool, the field or the except
 import asyncio
 import logging
 import time
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from causeline.causal import Append, canonical
 from causeline.errors import CauselineError, Refused
 from causeline.models.messages import Json
+from causeline.models.text import is_clean
 from causeline.tools.arguments import Prepared, prepare
 from causeline.tools.calls import Call
 from causeline.tools.plain import plain, result_text, visible_text
@@ -114,9 +116,19 @@ async def execute(
     else:
         executed = _executed(tool.name, value)
     if executed.error is not None:
-        level = logging.DEBUG if isinstance(executed.error, ToolError) else logging.WARNING
-        LOG.log(level, "tool %s failed in call %s of run %s", tool.name, context.call_id, context.run_id or "?", exc_info=executed.error)
+        _log(tool.name, context, executed.error)
     return replace(executed, arguments=given, raw=prepared.raw, attempts=made)
+
+
+def _log(name: str, context: ToolContext, error: BaseException) -> None:
+    level = logging.DEBUG if isinstance(error, ToolError) else logging.WARNING
+    if not LOG.isEnabledFor(level):
+        return
+    told = f"tool {name} failed in call {context.call_id} of run {context.run_id or '?'}"
+    if is_clean(str(error)):
+        LOG.log(level, "%s", told, exc_info=error)
+    else:  # a text without a UTF-8 form would break whoever writes the log
+        LOG.log(level, "%s\n%s", told, visible_text("".join(traceback.format_exception(error))))
 
 
 def argument_fault(tool: Tool, arguments: Json | str) -> str | None:

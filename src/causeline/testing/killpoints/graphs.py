@@ -52,17 +52,26 @@ def nodes(effects: Path) -> Sequence[Node]:
 
 
 def _inner(name: str) -> Graph:
-    return Graph(f"urn:sweep:dag:{name}").node("first", "urn:sweep:do", {"done": "then"}).node("then", "urn:sweep:do", {"done": "end"}) \
-        .terminal("end").entry("main", "first")
+    return (
+        Graph(f"urn:sweep:dag:{name}")
+        .node("first", "urn:sweep:do", {"done": "then"})
+        .node("then", "urn:sweep:do", {"done": "end"})
+        .terminal("end")
+        .entry("main", "first")
+    )
 
 
 def scattering(effects: Path) -> Sequence[Program]:
     joined: dict[str, str] = dict.fromkeys(("all-success", "partial", "all-error", "empty"), "join")
     document = (
-        Graph("urn:sweep:dag:scatter").node("take", "urn:sweep:take", {"done": "each"})
+        Graph("urn:sweep:dag:scatter")
+        .node("take", "urn:sweep:take", {"done": "each"})
         .scatter("each", "items", joined, dag="urn:sweep:dag:item", reducer="aggregate", concurrency=2)
         .gather("join", ["each"], "map", mapping={"did": "all"}, outputs=dict.fromkeys(("success", "error", "empty"), "sum"))
-        .node("sum", "urn:sweep:sum", {"done": "end"}).terminal("end").entry("main", "take").build()
+        .node("sum", "urn:sweep:sum", {"done": "end"})
+        .terminal("end")
+        .entry("main", "take")
+        .build()
     )
     return [GraphProgram(document, nodes(effects), documents=[_inner("item").build()])]
 
@@ -71,12 +80,21 @@ def embedding(effects: Path) -> Sequence[Program]:
     deep = (
         Graph("urn:sweep:dag:deep")
         .embed("deeper", "urn:sweep:dag:leaf", {"success": "after", "error": "bad"}, state_output={"did": "did"})
-        .node("after", "urn:sweep:do", {"done": "end"}).terminal("end").terminal("bad", "failed").entry("main", "deeper").build()
+        .node("after", "urn:sweep:do", {"done": "end"})
+        .terminal("end")
+        .terminal("bad", "failed")
+        .entry("main", "deeper")
+        .build()
     )
     document = (
-        Graph("urn:sweep:dag:embed").node("take", "urn:sweep:take", {"done": "inside"})
+        Graph("urn:sweep:dag:embed")
+        .node("take", "urn:sweep:take", {"done": "inside"})
         .embed("inside", "urn:sweep:dag:deep", {"success": "sum", "error": "bad"}, state_output={"did": "did"})
-        .node("sum", "urn:sweep:sum", {"done": "end"}).terminal("end").terminal("bad", "failed").entry("main", "take").build()
+        .node("sum", "urn:sweep:sum", {"done": "end"})
+        .terminal("end")
+        .terminal("bad", "failed")
+        .entry("main", "take")
+        .build()
     )
     return [GraphProgram(document, nodes(effects), documents=[deep, _inner("leaf").build()])]
 
@@ -84,9 +102,13 @@ def embedding(effects: Path) -> Sequence[Program]:
 def retrying(effects: Path) -> Sequence[Program]:
     policy = RetryPolicy(max_attempts=3, base_delay=0.001, jitter_factor=0.0)
     document = (
-        Graph("urn:sweep:dag:retry").node("take", "urn:sweep:take", {"done": "flaky"})
+        Graph("urn:sweep:dag:retry")
+        .node("take", "urn:sweep:take", {"done": "flaky"})
         .node("flaky", "urn:sweep:flaky", {"done": "sum"}, retry=policy)
-        .node("sum", "urn:sweep:sum", {"done": "end"}).terminal("end").entry("main", "take").build()
+        .node("sum", "urn:sweep:sum", {"done": "end"})
+        .terminal("end")
+        .entry("main", "take")
+        .build()
     )
     return [GraphProgram(document, nodes(effects))]
 

@@ -53,8 +53,10 @@ async def picking(runtime: Runtime, agents: Sequence[Program]) -> None:
 
 
 async def queueing(runtime: Runtime, agents: Sequence[Program]) -> None:
-    runs = [await runtime.start(agents[0], text, session=SESSION, run_id=name, on_busy="enqueue")
-            for name, text in (("r1", "one"), ("r2", "two"))]
+    runs = [
+        await runtime.start(agents[0], text, session=SESSION, run_id=name, on_busy="enqueue")
+        for name, text in (("r1", "one"), ("r2", "two"))
+    ]
     for run in runs:
         await run.result()
 

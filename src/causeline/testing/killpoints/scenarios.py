@@ -37,8 +37,10 @@ class Scenario:
         """The agents, whose tools write to the file `effects`; or the scenario's own programs."""
         if self.programs is not None:
             return self.programs(effects)
-        return [Agent(ScriptedModel(script), name=f"agent-{index}", tools=tools(effects), **(self.options or {}))
-                for index, script in enumerate(self.scripts)]
+        return [
+            Agent(ScriptedModel(script), name=f"agent-{index}", tools=tools(effects), **(self.options or {}))
+            for index, script in enumerate(self.scripts)
+        ]
 
 
 def tools(effects: Path) -> Sequence[Tool]:
@@ -60,7 +62,7 @@ def tools(effects: Path) -> Sequence[Tool]:
     @tool(idempotent=True)
     async def put(n: int, context: ToolContext) -> str:
         """Has an effect at most once for its idempotency key, as a careful service would."""
-        if not effects.exists() or context.idempotency_key not in effects.read_text(encoding="utf-8"):
+        if not any(context.idempotency_key in line for line in effects_in(effects)):
             leave(context.idempotency_key, "put")
         return f"put {n}"
 
@@ -88,6 +90,11 @@ def tools(effects: Path) -> Sequence[Tool]:
         return f"risked {n}"
 
     return (write, put, alone, look, wait, risk)
+
+
+def effects_in(effects: Path) -> Sequence[str]:
+    """The effects so far, a line each."""
+    return effects.read_text(encoding="utf-8").splitlines() if effects.exists() else []
 
 
 def calls(*names: str, start: int = 0) -> Mapping[str, Any]:

@@ -22,7 +22,7 @@ from causeline.assemble import agent_of
 from causeline.runtime.records import CallRow
 from causeline.runtime.runtime import Runtime
 from causeline.testing.faults import FaultyStore, Kill, When
-from causeline.testing.killpoints.scenarios import SESSION, Scenario
+from causeline.testing.killpoints.scenarios import SESSION, Scenario, effects_in
 
 CHILD_SECONDS = 60
 Url = Callable[[Path], str]
@@ -56,12 +56,19 @@ class Tally:
         return not (self.differing or self.repeated or self.lost or self.failures)
 
     def __str__(self) -> str:
-        return (f"{self.scenario}: {self.points} points, {self.differing} differing heads, {self.repeated} repeated effects, "
-                f"{self.lost} lost effects, {self.unknown} unknown outcomes surfaced")
+        return (
+            f"{self.scenario}: {self.points} points, {self.differing} differing heads, {self.repeated} repeated effects, "
+            f"{self.lost} lost effects, {self.unknown} unknown outcomes surfaced"
+        )
 
 
-def sweep(scenario: Scenario, url: Url = lambda folder: f"sqlite:///{folder}/store.db", *, every: int = 1,
-          progress: Callable[[int, int], None] | None = None) -> Tally:
+def sweep(
+    scenario: Scenario,
+    url: Url = lambda folder: f"sqlite:///{folder}/store.db",
+    *,
+    every: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> Tally:
     """Kill at every `every`-th point of a scenario. Raises nothing for a bad outcome: read the tally."""
     tally = Tally(scenario.name, failures=[])
     with tempfile.TemporaryDirectory(prefix="causeline-sweep-") as folder:
@@ -155,7 +162,7 @@ async def _look(runtime: Runtime, store: "FaultyStore", effects: Path) -> dict[s
         "head": head,
         # Without their ids: a message that a dead process had begun is spoken again under another one.
         "messages": [{**one.to_json(), "id": ""} for one in await runtime.messages(SESSION)],
-        "effects": effects.read_text(encoding="utf-8").splitlines() if effects.exists() else [],
+        "effects": effects_in(effects),
         "unknown": sum(row.call.state == "unknown" for row in rows),
         "writes": store.writes,
     }
@@ -163,4 +170,3 @@ async def _look(runtime: Runtime, store: "FaultyStore", effects: Path) -> dict[s
 
 def _read(place: Path) -> Seen:
     return Seen(**json.loads((place / "seen").read_text(encoding="utf-8")))
-
