@@ -54,8 +54,16 @@ class RetryPolicy:
     retry_on: tuple[str, ...] = ()
     abort_on: tuple[str, ...] = ()
 
-    def decide(self, names: frozenset[str], attempt: int, *, retryable: bool | None = None, retry_after: float | None = None,
-               previous: float = 0.0, random: Callable[[], float] = lambda: 0.5) -> Decision:
+    def decide(
+        self,
+        names: frozenset[str],
+        attempt: int,
+        *,
+        retryable: bool | None = None,
+        retry_after: float | None = None,
+        previous: float = 0.0,
+        random: Callable[[], float] = lambda: 0.5,
+    ) -> Decision:
         """`attempt` is the number of tries already made (from 1); `names` are the error's class names and code.
 
         `random` returns [0, 1); the default gives the middle of the jitter. A `retry_after` from the other

@@ -71,8 +71,18 @@ async def test_two_tool_turns_write_the_same_log_as_the_compact_document(graph: 
     compact, log, _ = await log_of("react", SCRIPT)
     flat, own, steps = await log_of(graph if not isinstance(graph, Path) else str(graph), SCRIPT)
     assert (flat.status, flat.answer) == (compact.status, compact.answer) == ("succeeded", "all done")
-    kinds = ["system", "goal", "inference", *["tool_call"] * 4, *["tool_result"] * 4, "inference", *["tool_call"] * 2, *["tool_result"] * 2,
-             "inference", "answer"]
+    kinds = [
+        "system",
+        "goal",
+        "inference",
+        *["tool_call"] * 4,
+        *["tool_result"] * 4,
+        "inference",
+        *["tool_call"] * 2,
+        *["tool_result"] * 2,
+        "inference",
+        "answer",
+    ]
     assert [kind for kind, _ in own] == [kind for kind, _ in log] == kinds
     results = [payload["result"] for kind, payload in own if kind == "tool_result"]
     assert results[:3] == ["found a", 1, 2]

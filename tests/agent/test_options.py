@@ -187,7 +187,7 @@ def test_wrong_values_are_found(values):
         {"graph": Path("g.jsonld")},
         {"tool_timeout": 0.5},
     ],
-    ids=lambda values: ",".join(values),
+    ids=",".join,
 )
 def test_right_values_pass(values):
     assert faults(**values) == []

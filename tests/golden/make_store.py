@@ -44,11 +44,21 @@ def call(name: str, call_id: str, **arguments: object) -> dict[str, object]:
 def agent(name: str) -> causeline.Agent:
     """The agents of the store, by name."""
     scripts = {
-        "plain": [{"text": "let me see", "calls": [call("write", "p1", n=1), call("write", "p2", n=2)]},
-                  {"text": "all \u00e4\u0000 \U0001f600 done"}],
-        "gated": [{"calls": [call("pay", "g1", n=1), call("write", "g2", n=2), call("ask_human", "g3", question="which?"),
-                             call("pay", "g4", n=4)]},
-                  {"text": "paid up"}],
+        "plain": [
+            {"text": "let me see", "calls": [call("write", "p1", n=1), call("write", "p2", n=2)]},
+            {"text": "all \u00e4\u0000 \U0001f600 done"},
+        ],
+        "gated": [
+            {
+                "calls": [
+                    call("pay", "g1", n=1),
+                    call("write", "g2", n=2),
+                    call("ask_human", "g3", question="which?"),
+                    call("pay", "g4", n=4),
+                ]
+            },
+            {"text": "paid up"},
+        ],
         "client": [{"calls": [call("pick", "k1", n=1), call("write", "k2", n=2), call("pick", "k3", n=3)]}, {"text": "picked"}],
     }
     return causeline.Agent(ScriptedModel(scripts[name]), name=name, tools=[write, pay, ask_human], system="You are {{ agent.name }}.")
@@ -68,11 +78,19 @@ def graph(*, breaks: bool = False) -> GraphProgram:
         return Outcome("success", {"did": f"did {ctx.item}"})  # type: ignore[attr-defined]
 
     document = (
-        Graph("urn:golden:dag:scatter").node("fill", fill.iri, {"done": "each"})
-        .scatter("each", "items", {"all-success": "join", "partial": "join", "all-error": "join", "empty": "join"}, node=item.iri,
-                 reducer="aggregate")
+        Graph("urn:golden:dag:scatter")
+        .node("fill", fill.iri, {"done": "each"})
+        .scatter(
+            "each",
+            "items",
+            {"all-success": "join", "partial": "join", "all-error": "join", "empty": "join"},
+            node=item.iri,
+            reducer="aggregate",
+        )
         .gather("join", ["each"], "map", mapping={"did": "all"}, outputs={"success": "end", "error": "end", "empty": "end"})
-        .terminal("end").entry("main", "fill").build()
+        .terminal("end")
+        .entry("main", "fill")
+        .build()
     )
     return GraphProgram(document, (fill, item), name="scatter")
 

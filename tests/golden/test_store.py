@@ -74,7 +74,11 @@ async def test_questions_that_were_open_are_answered_and_one_that_was_answered_i
     done = await (await golden.answer("g1", {open_["g3"].id: answer("the blue one"), open_["g4"].id: deny("enough")})).result()
     assert done.answer == "paid up"
     assert [text for role, text in await said(golden, "gated") if role == "tool"] == [
-        "paid 1", "wrote 2", "the blue one", "This call was not approved: enough"]
+        "paid 1",
+        "wrote 2",
+        "the blue one",
+        "This call was not approved: enough",
+    ]
     assert (await golden.branch("gated")).channels["context"] == {"paid": 1}
     verified = [one.payload for one in (await golden.branch("gated")).state.nodes if one.kind == "verification"]
     assert verified == [{"tool": "pay", "method": "receipt"}]
@@ -132,6 +136,7 @@ def test_the_files_tell_nothing_of_the_machine_they_were_made_on():
 
 async def test_approvals_of_that_time_are_bound_to_their_arguments(golden):
     """The tool takes other arguments by now."""
+
     @causeline.tool(approval="ask")
     async def pay(amount: float) -> str:
         """Pays."""

@@ -55,8 +55,15 @@ async def test_two_tool_turns_leave_a_well_paired_history_and_an_output() -> Non
     script = [{"calls": [call("lookup", q="a"), call("lookup", q="b")]}, {"calls": [call("lookup", q="c")]}, {"text": "all found"}]
     result = await loop(script).execute(LOOP, {"input": "find"})
     assert (result.status, result.state["output"]) == ("completed", "all found")
-    assert said(result) == [("user", "find"), ("assistant", ""), ("tool", "found a"), ("tool", "found b"), ("assistant", ""),
-                            ("tool", "found c"), ("assistant", "all found")]
+    assert said(result) == [
+        ("user", "find"),
+        ("assistant", ""),
+        ("tool", "found a"),
+        ("tool", "found b"),
+        ("assistant", ""),
+        ("tool", "found c"),
+        ("assistant", "all found"),
+    ]
     ids = [entry["id"] for one in result.state["messages"] for entry in one["tool_calls"]]
     assert len(set(ids)) == 3
     assert [one["tool_call_id"] for one in result.state["messages"] if one["role"] == "tool"] == ids

@@ -63,8 +63,13 @@ class Scene:
                 async for delta in super().stream(request):
                     yield delta
 
-        return causeline.Agent(Counted(self.script), name=self.name, tools=self.tools() if tools is None else tools, graph=self.graph,
-                               **{**self.options, **more})
+        return causeline.Agent(
+            Counted(self.script),
+            name=self.name,
+            tools=self.tools() if tools is None else tools,
+            graph=self.graph,
+            **{**self.options, **more},
+        )
 
 
 def runtime(store: Store, *agents: Any, **more: Any) -> Runtime:

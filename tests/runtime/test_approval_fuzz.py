@@ -101,8 +101,12 @@ class Approvals(RuleBasedStateMachine):
             self.do(self._answer(decisions))
             self.do(self._look())
 
-    @rule(name=names, times=st.integers(2, 4), decision=st.sampled_from([approve(), edit({"n": 9})]),
-          busy=st.sampled_from(["reject", "enqueue"]))
+    @rule(
+        name=names,
+        times=st.integers(2, 4),
+        decision=st.sampled_from([approve(), edit({"n": 9})]),
+        busy=st.sampled_from(["reject", "enqueue"]),
+    )
     def one_is_answered_several_times_at_once(self, name: str, times: int, decision: Any, busy: str) -> None:
         found = self.questions(name, "open")
         if not found:
@@ -129,9 +133,21 @@ class Approvals(RuleBasedStateMachine):
         if forged not in self.seen:
             assert not self.do(self._answer({forged: approve()}))
 
-    @rule(name=names, wrong=st.sampled_from([{"decision": "answer", "value": 1}, {"decision": "retry"}, {"decision": "record", "value": 1},
-                                             {"decision": "APPROVE"}, {"approved": True}, {"decision": "edit", "value": {"n": "x"}},
-                                             {"decision": "edit", "value": {}}, {"decision": "approve", "args_hash": "0" * 64}]))
+    @rule(
+        name=names,
+        wrong=st.sampled_from(
+            [
+                {"decision": "answer", "value": 1},
+                {"decision": "retry"},
+                {"decision": "record", "value": 1},
+                {"decision": "APPROVE"},
+                {"approved": True},
+                {"decision": "edit", "value": {"n": "x"}},
+                {"decision": "edit", "value": {}},
+                {"decision": "approve", "args_hash": "0" * 64},
+            ]
+        ),
+    )
     def one_that_does_not_fit_is_refused_and_leaves_the_question_as_it_was(self, name: str, wrong: Any) -> None:
         for question in self.questions(name):
             assert not self.do(self._answer({question.id: wrong}))
@@ -181,8 +197,11 @@ class Approvals(RuleBasedStateMachine):
             assert (run, call) in self.allowed, f"{call} ran in {run} without an approval of its own"
         for run, call, n in self.ran:
             assert self.allowed[run, call] == {"n": n}
-        approvals = Counter(one.tool_call_id for one in self.seen.values() if one.state == "answered"
-                            and (one.decision or {}).get("decision") in ("approve", "edit"))
+        approvals = Counter(
+            one.tool_call_id
+            for one in self.seen.values()
+            if one.state == "answered" and (one.decision or {}).get("decision") in ("approve", "edit")
+        )
         for call, times in Counter(call for _, call, _ in self.ran).items():
             assert times <= approvals[call]
 
@@ -204,5 +223,12 @@ class Approvals(RuleBasedStateMachine):
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 def test_a_gated_call_runs_at_most_once_and_only_when_its_own_question_was_approved(kind: str, graph: str) -> None:
     machine = type("Machine", (Approvals,), {"kind": kind, "graph": graph})
-    run_state_machine_as_test(machine, settings=settings(max_examples=25 if kind == "memory" else 8, stateful_step_count=10, deadline=None,
-                                                         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]))
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=25 if kind == "memory" else 8,
+            stateful_step_count=10,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+        ),
+    )

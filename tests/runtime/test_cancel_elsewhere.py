@@ -17,8 +17,21 @@ ELSEWHERE = json.dumps({"host": "elsewhere", "boot": "other", "pid": 1, "born": 
 async def left(store: Any, agent: Any, *, manifest: Any = None, holder: str = ELSEWHERE) -> None:
     """A run that a process on another machine has begun."""
     await store.open()
-    await store.start(Run(id="r", session="s", owner="default", status="running", agent=agent.name, created_at=AT, started_at=AT,
-                          manifest=manifest, input=[{"role": "user", "content": "go"}], holder=holder), "reject")
+    await store.start(
+        Run(
+            id="r",
+            session="s",
+            owner="default",
+            status="running",
+            agent=agent.name,
+            created_at=AT,
+            started_at=AT,
+            manifest=manifest,
+            input=[{"role": "user", "content": "go"}],
+            holder=holder,
+        ),
+        "reject",
+    )
 
 
 @pytest.fixture(params=URLS)

@@ -50,9 +50,16 @@ async def work(ctx):
 
 
 def plain():
-    return (Graph("urn:test:dag:plain").node("hear", hear.iri, {"done": "first"})
-            .node("first", ask.iri, {"done": "second", "refused": "end"}).node("second", ask.iri, {"done": "tell", "refused": "end"})
-            .node("tell", tell.iri, {"done": "end"}).terminal("end").entry("main", "hear").build())
+    return (
+        Graph("urn:test:dag:plain")
+        .node("hear", hear.iri, {"done": "first"})
+        .node("first", ask.iri, {"done": "second", "refused": "end"})
+        .node("second", ask.iri, {"done": "tell", "refused": "end"})
+        .node("tell", tell.iri, {"done": "end"})
+        .terminal("end")
+        .entry("main", "hear")
+        .build()
+    )
 
 
 def program(document, *documents, **more):
@@ -83,10 +90,16 @@ async def test_a_denied_question_of_a_node_reaches_it_with_the_reason(store):
 
 
 def branches():
-    return (Graph("urn:test:dag:branches").node("left", ask.iri, {"done": "both", "refused": "both"})
-            .node("right", ask.iri, {"done": "both", "refused": "both"})
-            .gather("both", ["left", "right"], "custom", custom_node=tell.iri, outputs={"success": "end", "error": "end", "empty": "end"})
-            .terminal("end").entry("l", "left").entry("r", "right").build())
+    return (
+        Graph("urn:test:dag:branches")
+        .node("left", ask.iri, {"done": "both", "refused": "both"})
+        .node("right", ask.iri, {"done": "both", "refused": "both"})
+        .gather("both", ["left", "right"], "custom", custom_node=tell.iri, outputs={"success": "end", "error": "end", "empty": "end"})
+        .terminal("end")
+        .entry("l", "left")
+        .entry("r", "right")
+        .build()
+    )
 
 
 @pytest.mark.parametrize("order", [["left", "right"], ["right", "left"], None])
@@ -119,12 +132,21 @@ async def test_scatter_items_that_pause_are_answered_one_by_one(store):
             return Outcome("success", {"answer": "free"})
         return Outcome.pause({"for": ctx.item}) if ctx.answer is None else Outcome("success", {"answer": ctx.answer})
 
-    document = (Graph("urn:test:dag:items").node("fill", fill.iri, {"done": "each"})
-                .scatter("each", "items", {"all-success": "joined", "partial": "joined", "all-error": "joined", "empty": "joined"},
-                         node=ask_item.iri, reducer="aggregate")
-                .gather("joined", ["each"], "map", mapping={"answer": "answers"},
-                        outputs={"success": "end", "error": "end", "empty": "end"})
-                .terminal("end").entry("main", "fill").build())
+    document = (
+        Graph("urn:test:dag:items")
+        .node("fill", fill.iri, {"done": "each"})
+        .scatter(
+            "each",
+            "items",
+            {"all-success": "joined", "partial": "joined", "all-error": "joined", "empty": "joined"},
+            node=ask_item.iri,
+            reducer="aggregate",
+        )
+        .gather("joined", ["each"], "map", mapping={"answer": "answers"}, outputs={"success": "end", "error": "end", "empty": "end"})
+        .terminal("end")
+        .entry("main", "fill")
+        .build()
+    )
     graph = GraphProgram(document, (fill, ask_item))
     async with runtime(store, graph) as rt:
         first = await (await rt.start(graph, session="s")).result()
@@ -138,11 +160,23 @@ async def test_scatter_items_that_pause_are_answered_one_by_one(store):
 
 
 async def test_a_pause_inside_an_embedded_graph_keeps_what_had_run_there(store):
-    inner = (Graph("urn:test:dag:inner").node("w", work.iri, {"done": "q"}).node("q", ask.iri, {"done": "end", "refused": "end"})
-             .terminal("end").entry("main", "w").build())
-    outer = (Graph("urn:test:dag:outer")
-             .embed("inside", "urn:test:dag:inner", {"success": "tell", "error": "bad"}, state_output={"said_q": "said_q"})
-             .node("tell", tell.iri, {"done": "end"}).terminal("end").terminal("bad", "failed").entry("main", "inside").build())
+    inner = (
+        Graph("urn:test:dag:inner")
+        .node("w", work.iri, {"done": "q"})
+        .node("q", ask.iri, {"done": "end", "refused": "end"})
+        .terminal("end")
+        .entry("main", "w")
+        .build()
+    )
+    outer = (
+        Graph("urn:test:dag:outer")
+        .embed("inside", "urn:test:dag:inner", {"success": "tell", "error": "bad"}, state_output={"said_q": "said_q"})
+        .node("tell", tell.iri, {"done": "end"})
+        .terminal("end")
+        .terminal("bad", "failed")
+        .entry("main", "inside")
+        .build()
+    )
     graph = program(outer, inner)
     async with runtime(store, graph) as rt:
         first = await (await rt.start(graph, session="s")).result()
@@ -155,8 +189,13 @@ async def test_a_pause_inside_an_embedded_graph_keeps_what_had_run_there(store):
 async def test_a_changed_graph_refuses_the_answer_and_leaves_the_question_open(store):
     async with runtime(store) as rt:
         first = await (await rt.start(program(plain(), name="g"), session="s")).result()
-        changed = (Graph("urn:test:dag:plain").node("first", ask.iri, {"done": "end", "refused": "end"})
-                   .terminal("end").entry("main", "first").build())
+        changed = (
+            Graph("urn:test:dag:plain")
+            .node("first", ask.iri, {"done": "end", "refused": "end"})
+            .terminal("end")
+            .entry("main", "first")
+            .build()
+        )
         with pytest.raises(Invalid) as caught:
             await rt.answer(first.run_id, {first.interrupts[0].id: answer(1)}, agent=program(changed, name="g"))
         assert caught.value.code == "document_changed"

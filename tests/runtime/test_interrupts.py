@@ -29,7 +29,8 @@ async def test_all_questions_of_a_reply_are_open_at_once_and_what_needs_none_has
         result = await run.result()
         assert (result.status, result.stop_reason) == ("interrupted", "interrupted")
         assert [(one.tool_call_id, one.kind, one.name, one.arguments) for one in result.interrupts] == [
-            ("a", "approval", "pay", {"n": 1}), ("c", "approval", "pay", {"n": 3}),
+            ("a", "approval", "pay", {"n": 1}),
+            ("c", "approval", "pay", {"n": 3}),
         ]
         assert scene.done == ["b:write 2"]
         events = await told(run)
@@ -89,8 +90,17 @@ async def test_what_does_not_fit_a_question_is_refused_and_leaves_it_open(store,
         first = await (await rt.start(agent, "go", session="s")).result()
         other = await (await rt.start(agent, "go", session="other")).result()
         one = first.interrupts[0]
-        for decision in (answer(1), causeline.retry(), causeline.record(1), {"decision": "yes"}, {}, {"decision": "edit"},
-                         {"decision": "approve", "approved": True}, {"decision": "deny", "reason": 5}, {"decision": "edit", "value": [1]}):
+        for decision in (
+            answer(1),
+            causeline.retry(),
+            causeline.record(1),
+            {"decision": "yes"},
+            {},
+            {"decision": "edit"},
+            {"decision": "approve", "approved": True},
+            {"decision": "deny", "reason": 5},
+            {"decision": "edit", "value": [1]},
+        ):
             with pytest.raises(Invalid):
                 await rt.answer(first.run_id, {one.id: decision})
         with pytest.raises(Invalid):
@@ -207,8 +217,13 @@ async def test_an_approval_function_or_pattern_decides_and_fails_closed(store, s
     def broken(name, args):
         raise RuntimeError("no")
 
-    modes = {"pause": lambda name, args: "pause", "raises": broken, "nonsense": lambda name, args: {"approved": True},
-             "pattern": {"w*": "ask", "pay": "auto"}, "prompt": lambda name, args: causeline.Ask(f"let {name} go?")}
+    modes = {
+        "pause": lambda name, args: "pause",
+        "raises": broken,
+        "nonsense": lambda name, args: {"approved": True},
+        "pattern": {"w*": "ask", "pay": "auto"},
+        "prompt": lambda name, args: causeline.Ask(f"let {name} go?"),
+    }
     scene = Scene([asks(("write", {"n": 1}, "a")), {"text": "done"}])
     agent = scene.agent(tool_approval=modes[said_by])
     async with runtime(store, agent) as rt:

@@ -85,6 +85,7 @@ def test_processes_that_approve_at_once_start_one_run_and_the_call_runs_once(tmp
                 except Conflict as conflict:
                     return conflict.code
                 return (await run.result()).status
+
         return reply
 
     pids = [spawn(replying(number), tmp_path / f"told{number}") for number in range(4)]
@@ -259,7 +260,10 @@ async def test_newer_code_without_the_tool_refuses_an_approval_and_runs_nothing(
             done = await (await rt.answer(first.run_id, {one.id: deny("gone") for one in first.interrupts}, agent=newer)).result()
             assert (done.status, scene.done) == ("succeeded", ["b:write 2"])
             assert [text for role, text in await said(rt) if role == "tool"] == [
-                "This call was not approved: gone", "wrote 2", "This call was not approved: gone"]
+                "This call was not approved: gone",
+                "wrote 2",
+                "This call was not approved: gone",
+            ]
         else:
             done = await (await rt.answer(first.run_id, {one.id: approve() for one in first.interrupts}, agent=agent)).result()
             assert done.answer == "done"

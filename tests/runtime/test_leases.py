@@ -125,8 +125,9 @@ async def test_a_holder_elsewhere_that_is_silent_is_overtaken_and_cannot_write_a
         assert row is not None
         assert row.epoch == 2
         with pytest.raises(Conflict) as caught:
-            await store.commit(Commit(run="r1", session="s", owner="default", epoch=1, at="2026-01-01T00:00:00.000Z",
-                                      patch=RunPatch(status="failed")))
+            await store.commit(
+                Commit(run="r1", session="s", owner="default", epoch=1, at="2026-01-01T00:00:00.000Z", patch=RunPatch(status="failed"))
+            )
         assert caught.value.code == "lost_lease"
         await asyncio.sleep(0.7)  # the overtaken one has had its results by now, and kept silent
         kept = await rt.run("r1")

@@ -44,6 +44,7 @@ def test_of_eight_processes_on_one_session_none_is_lost_without_a_conflict(tmp_p
                 except Conflict as conflict:
                     return conflict.code
                 return (await run.result()).status
+
         return start
 
     pids = [spawn(starting(number), tmp_path / f"told{number}") for number in range(PROCESSES)]

@@ -19,6 +19,7 @@ class Clock:
         self.time = 1_800_000_000.0
         self.slept: list[float] = []
         self.forever = False
+        self.waits = asyncio.Event()
 
     def now(self) -> float:
         return self.time
@@ -32,6 +33,7 @@ class Clock:
             return
         self.slept.append(seconds)
         if self.forever:
+            self.waits.set()
             await asyncio.Event().wait()
         self.time += seconds
         await asyncio.sleep(0)
@@ -53,8 +55,7 @@ async def test_a_takeover_waits_out_the_rest_and_asks_then() -> None:
         async for event in runtime.events("r"):
             if event["type"] == "step_started" and event["node"] == "call_model":
                 break
-        while not clock.slept:
-            await asyncio.sleep(0)
+        await clock.waits.wait()
         rows = await store.rows(Progress, owner="default", run="r")
         assert [(row.port, row.writes["until"] - clock.now()) for row in rows] == [("wait", 40.0)]
     assert (await store.rows(Run, owner="default"))[0].status == "queued"
@@ -65,4 +66,3 @@ async def test_a_takeover_waits_out_the_rest_and_asks_then() -> None:
     async with Runtime(store, programs=[second], clock=clock) as other:
         result = await (await other.resume("r")).result()
     assert (result.status, clock.slept) == ("succeeded", [25.0])
-

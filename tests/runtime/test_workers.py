@@ -33,8 +33,15 @@ def worker_agent(folder, *, dies_on=None, script=PARALLEL, seconds=0.0):
 async def queue(folder, agent, count):
     async with runtime(store_at("sqlite", folder), agent) as rt:
         for number in range(count):
-            run = Run(id=f"r{number}", session=f"s{number}", owner="default" if number % 2 else "other", status="queued", agent=agent.name,
-                      created_at="2026-01-01T00:00:00.000Z", input=[{"role": "user", "content": "go"}])
+            run = Run(
+                id=f"r{number}",
+                session=f"s{number}",
+                owner="default" if number % 2 else "other",
+                status="queued",
+                agent=agent.name,
+                created_at="2026-01-01T00:00:00.000Z",
+                input=[{"role": "user", "content": "go"}],
+            )
             await rt.store.start(run, "enqueue")
 
 
@@ -48,6 +55,7 @@ def working(folder, agent_options, until=None):
                 if until is None and not await rt.store.rows(Run, owner=None, status=tuple(ACTIVE)):
                     task.cancel()
                 await asyncio.wait([task], timeout=0.02)
+
     return work
 
 
@@ -127,8 +135,18 @@ async def test_no_more_runs_at_once_than_it_may_drive(store):
     agent = causeline.Agent(ScriptedModel([asks(("work", {"n": 1}, "a")), {"text": "done"}]), tools=[work])
     async with runtime(store, agent) as rt:
         for number in range(8):
-            await store.start(Run(id=f"r{number}", session=f"s{number}", owner="default", status="queued", agent="agent",
-                                  created_at="2026-01-01T00:00:00.000Z", input=[{"role": "user", "content": "go"}]), "enqueue")
+            await store.start(
+                Run(
+                    id=f"r{number}",
+                    session=f"s{number}",
+                    owner="default",
+                    status="queued",
+                    agent="agent",
+                    created_at="2026-01-01T00:00:00.000Z",
+                    input=[{"role": "user", "content": "go"}],
+                ),
+                "enqueue",
+            )
         task = asyncio.create_task(rt.work(concurrency=2))
         for number in range(8):
             assert (await asyncio.wait_for(rt.result(f"r{number}"), 10)).status == "succeeded"
@@ -140,8 +158,18 @@ async def test_runs_of_an_agent_it_does_not_know_are_left_for_somebody_else(stor
     agent = causeline.Agent(ScriptedModel.named("echo"), name="known")
     async with runtime(store, agent) as rt:
         for name in ("known", "unknown"):
-            await store.start(Run(id=name, session=name, owner="default", status="queued", agent=name,
-                                  created_at="2026-01-01T00:00:00.000Z", input=[{"role": "user", "content": "hello"}]), "enqueue")
+            await store.start(
+                Run(
+                    id=name,
+                    session=name,
+                    owner="default",
+                    status="queued",
+                    agent=name,
+                    created_at="2026-01-01T00:00:00.000Z",
+                    input=[{"role": "user", "content": "hello"}],
+                ),
+                "enqueue",
+            )
         task = asyncio.create_task(rt.work())
         assert (await asyncio.wait_for(rt.result("known"), 10)).answer == "hello"
         task.cancel()

@@ -136,7 +136,9 @@ class Own:
 
 
 @pytest.mark.parametrize(
-    "value", [{1, 2}, object(), Own(), dt.datetime(2026, 1, 1, tzinfo=dt.UTC), float("nan"), "\ud83d", {1: 2}], ids=lambda value: type(value).__name__
+    "value",
+    [{1, 2}, object(), Own(), dt.datetime(2026, 1, 1, tzinfo=dt.UTC), float("nan"), "\ud83d", {1: 2}],
+    ids=lambda value: type(value).__name__,
 )
 async def test_a_value_that_cannot_be_stored_fails_the_step_and_harms_nothing(world: World, value):
     """It is refused before the commit, with its place; the history stays readable and the session can go on."""
