@@ -100,19 +100,26 @@ async def test_what_does_not_fit_a_question_is_refused_and_leaves_it_open(store,
             {"decision": "approve", "approved": True},
             {"decision": "deny", "reason": 5},
             {"decision": "edit", "value": [1]},
+            {"decision": "approve", "value": {"n": 9}},
+            {"decision": ["approve"]},
+            {"decision": {}},
+            {"decision": None},
         ):
             with pytest.raises(Invalid):
                 await rt.answer(first.run_id, {one.id: decision})
         with pytest.raises(Invalid):
             await rt.answer(first.run_id, {})
-        for forged in ("int_000000000000000000000000", "call_a", one.id.upper()):
+        for forged in ("int_000000000000000000000000", "call_a", one.id.upper(), None, 5):
             with pytest.raises(Missing):
                 await rt.answer(first.run_id, {forged: approve()})
-        for run_id in (other.run_id, "run_unknown"):
+        for run_id in (other.run_id, "run_unknown", None, 5):
             with pytest.raises(Missing):
                 await rt.answer(run_id, {one.id: approve()})
         with pytest.raises(Missing):
             await rt.answer(first.run_id, {one.id: approve(), other.interrupts[0].id: approve()})
+        for nameless in (rt.result, rt.cancel, rt.run, rt.resume, rt.calls, rt.messages, rt.checkpoints, rt.export, rt.delete):
+            with pytest.raises(Missing):
+                await nameless(None)
         assert scene.done == ["b:write 2"] * 2
         assert [row.state for row in await store.rows(Interrupt, owner="default", session="s")] == ["open", "open"]
         assert len(await rt.runs("s")) == 1

@@ -66,6 +66,14 @@ def test_a_holder_elsewhere_is_gone_when_its_counter_stood_still_for_a_lease_on_
     assert [watch.expired(taken, now) for now in (131, 145.9, 146)] == [False, False, True]
 
 
+def test_runs_of_two_owners_with_one_id_are_watched_apart():
+    one = Run(id="r", session="s", owner="a", status="running", agent="a", created_at="", holder=stranger(), epoch=1)
+    other = replace(one, owner="b", beat=7)
+    watch = LeaseWatch(15)
+    assert [watch.expired(run, now) for now in (0, 10) for run in (one, other)] == [False] * 4
+    assert [watch.expired(run, 15) for run in (one, other)] == [True, True]
+
+
 def test_a_pid_that_was_given_to_another_process_is_not_the_holder():
     holder = json.loads(new_holder())
     assert evidently_gone(json.dumps({**holder, "born": "1"}))

@@ -151,10 +151,10 @@ class Dispatch:
             if run.holder is None or looked_up(run.holder):
                 return False
             await self.clock.sleep(WAIT_SECONDS)
-            fresh = (await self.store.rows(Run, owner=run.owner, id=run.id))[0]
-            if fresh.status not in ACTIVE or (fresh.epoch, fresh.beat) != (run.epoch, run.beat):
+            fresh = next(iter(await self.store.rows(Run, owner=run.owner, id=run.id)), None)
+            if fresh is None or fresh.status not in ACTIVE or (fresh.epoch, fresh.beat) != (run.epoch, run.beat):
                 return False
-        self._watch.forget(run.id)
+        self._watch.forget(run)
         return True
 
     async def rescue(self, owner: str, session: str) -> None:

@@ -36,9 +36,8 @@ def check_decision(interrupt: Interrupt, decision: Mapping[str, Any]) -> None:
         raise WrongDecision(f"{interrupt.id} is a question of kind {interrupt.kind}; it takes {', '.join(sorted(allowed))}, not {chosen!r}")
     if chosen in NEEDS_VALUE and "value" not in decision:
         raise WrongDecision(f"{interrupt.id}: {chosen} needs a value")
-    if (
-        chosen not in NEEDS_VALUE and decision.get("value") is not None
-    ):  # whoever sends arguments does not mean the ones that were asked about
+    if chosen not in NEEDS_VALUE and decision.get("value") is not None:
+        # Whoever sends arguments does not mean the ones that were asked about.
         raise WrongDecision(f"{interrupt.id}: {chosen} takes no value; {', '.join(sorted(allowed & NEEDS_VALUE))} does")
     if chosen == "edit" and not isinstance(decision["value"], dict):
         raise WrongDecision(f"{interrupt.id}: edit needs the new arguments as an object")

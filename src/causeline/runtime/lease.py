@@ -70,7 +70,7 @@ class LeaseWatch:
 
     def __init__(self, lease_seconds: float = LEASE_SECONDS) -> None:
         self._lease = lease_seconds
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[tuple[str, str], _Seen] = {}
 
     def expired(self, run: Run, now: float) -> bool:
         """Whether the holder is gone, as far as this observer can tell at monotonic time `now`."""
@@ -78,14 +78,14 @@ class LeaseWatch:
             return True
         if looked_up(run.holder):
             return False  # it lives, however long its counter stands still
-        seen = self._seen.get(run.id)
+        seen = self._seen.get(run.key)
         if seen is None or (seen.epoch, seen.beat) != (run.epoch, run.beat):
-            self._seen[run.id] = _Seen(run.epoch, run.beat, now)
+            self._seen[run.key] = _Seen(run.epoch, run.beat, now)
             return False
         return now - seen.since >= self._lease
 
-    def forget(self, run_id: str) -> None:
-        self._seen.pop(run_id, None)
+    def forget(self, run: Run) -> None:
+        self._seen.pop(run.key, None)
 
 
 def _read(holder: str) -> dict[str, Any] | None:

@@ -23,3 +23,8 @@ def checked_name(what: str, name: object) -> str:
         seen = ascii(name)[:150]
         raise Invalid(f"{what} {seen}: use 1 to 128 letters, digits and . _ : - , beginning with a letter or digit, without '..'")
     return str.__str__(name)  # what is hashed and stored has the exact type, also where the caller's is an enum of texts
+
+
+def given_name(given: object) -> str:
+    """A name that a caller asks for something by. A store takes none at all for "any"; that is never what a caller means."""
+    return given if isinstance(given, str) else ""

@@ -18,7 +18,7 @@ from causeline.runtime.history import Branch
 from causeline.runtime.inputs import Prompt, context_object, decisions_by_interrupt, input_messages, tool_definitions
 from causeline.runtime.interrupts import check_decision
 from causeline.runtime.lease import BEAT_SECONDS, LEASE_SECONDS, describe
-from causeline.runtime.names import checked_name, new_name
+from causeline.runtime.names import checked_name, given_name, new_name
 from causeline.runtime.program import Program
 from causeline.runtime.recall import LogRecall
 from causeline.runtime.records import ACTIVE, CallRow, Interrupt, OnBusy, Run, Session
@@ -188,7 +188,7 @@ class Runtime(Sessions):
         """Ask a run to stop, and what it has started below itself. Waits for its end where this process drives it;
         one whose process is gone is taken over and ended. Raises Missing."""
         self._dispatch.check_open()
-        await self._dispatch.cancel(self.owner, run_id)
+        await self._dispatch.cancel(self.owner, given_name(run_id))
 
     async def work(self, *, concurrency: int = 16) -> None:
         """Drive runs of this store, of all owners, until cancelled: queued ones and those whose process is gone."""
@@ -209,7 +209,7 @@ class Runtime(Sessions):
         """Wait for a run's end and say how it ended. Raises Missing, Misuse when the runtime is closed before that, and what kept
         the run from being recorded."""
         self._dispatch.check_open()
-        await self._dispatch.ended(self.owner, run_id)
+        await self._dispatch.ended(self.owner, given_name(run_id))
         run = await self._row(run_id)
         asked: Sequence[Interrupt] = ()
         if run.status == "interrupted":

@@ -12,6 +12,7 @@ from causeline.policy import Clock
 from causeline.runtime import transfer
 from causeline.runtime.clock import iso
 from causeline.runtime.history import Branch
+from causeline.runtime.names import given_name
 from causeline.runtime.recall import LogRecall
 from causeline.runtime.records import CallRow, Checkpoint, Interrupt, Run, Session
 from causeline.runtime.store import Store
@@ -106,26 +107,21 @@ class Sessions:
         await self._opened.delete(self.owner, session)
 
     async def _row(self, run_id: str) -> Run:
-        rows = await self._opened.rows(Run, owner=self.owner, id=_name(run_id))
+        rows = await self._opened.rows(Run, owner=self.owner, id=given_name(run_id))
         if not rows:
             raise Missing(f"no run {run_id!r}; `causeline runs` lists them", run=run_id)
         return rows[0]
 
     async def _session(self, session: str) -> Session:
-        rows = await self._opened.rows(Session, owner=self.owner, id=_name(session))
+        rows = await self._opened.rows(Session, owner=self.owner, id=given_name(session))
         if not rows:
             raise Missing(f"no session {session!r}; `causeline sessions` lists them", session=session)
         return rows[0]
 
     async def _interrupt(self, name: str) -> Interrupt:
-        rows = await self._opened.rows(Interrupt, owner=self.owner, id=_name(name))
+        rows = await self._opened.rows(Interrupt, owner=self.owner, id=given_name(name))
         if not rows:
             raise Missing(f"no interrupt {name!r}", interrupt=name)
         if rows[0].state != "open":
             raise Conflict(f"interrupt {name} was {rows[0].state} already", code="interrupt_closed", interrupt=name)
         return rows[0]
-
-
-def _name(given: object) -> str:
-    """An id that a caller names something by. A store takes none at all for "any"; that is never what a caller means."""
-    return given if isinstance(given, str) else ""
