@@ -10,11 +10,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 
 from causeline.graph import Dispatcher, Graph, Limits, Outcome, node
 
 ITEMS = 10_000
-ROUTES = dict.fromkeys(("all-success", "partial", "all-error", "empty"), "join")
+ROUTES: dict[str, str] = dict.fromkeys(("all-success", "partial", "all-error", "empty"), "join")
 
 
 @node("urn:bench:count", ports=("again", "done"))
@@ -34,11 +35,12 @@ async def waiting(ctx):
     return Outcome("success", {"out": ctx.item})
 
 
-def fan(name: str, concurrency: int, **body) -> Graph:
+def fan(name: str, concurrency: int, **body: Any) -> Graph:
+    joined: dict[str, str] = dict.fromkeys(("success", "error", "empty"), "end")
     return (
         Graph(f"urn:bench:{name}:{concurrency}")
         .scatter("fan", "items", ROUTES, concurrency=concurrency, **body)
-        .gather("join", ["fan"], "append", dict.fromkeys(("success", "error", "empty"), "end"), target="out", field="out")
+        .gather("join", ["fan"], "append", joined, target="out", field="out")
         .terminal("end")
     )
 
@@ -69,7 +71,7 @@ async def best(work: Callable[[], Awaitable[object]], units: int = ITEMS) -> flo
 
 async def in_tasks(concurrency: int, *, suspend: bool) -> None:
     semaphore = asyncio.Semaphore(concurrency)
-    out = [None] * ITEMS
+    out: list[int | None] = [None] * ITEMS
 
     async def one(index: int) -> None:
         async with semaphore:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from causeline.graph import Dispatcher, Graph, Outcome
+from causeline.graph import Dispatcher, Graph, Outcome, Step
 
 
 def read(ctx):
@@ -30,8 +30,9 @@ async def main():
     dispatcher = Dispatcher()
     dispatcher.register(graph.build(), graph.nodes)
     execution = dispatcher.execute("urn:example:dag:linear", {"text": "a line of causes"})
-    async for step in execution:
-        print(f"{step.index} {step.node} -> {step.next}")
+    async for event in execution:
+        if isinstance(event, Step):
+            print(f"{event.index} {event.node} -> {event.next}")
     result = await execution
     print(result.status, result.state["report"])
 
