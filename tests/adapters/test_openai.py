@@ -9,6 +9,7 @@ from causeline.models.failures import (
     BadReply,
     ContextTooLong,
     KeyRefused,
+    ModelError,
     ModelTimeout,
     ModelUnavailable,
     QuotaSpent,
@@ -156,6 +157,35 @@ async def test_an_end_without_a_mark_or_a_mark_without_a_reason_is_an_end(server
         [*text_chunks("a"), "data: [DONE]"],
     ]
     assert [(await collect(model.stream(ASKED))).finish for _ in range(4)] == ["stop", "stop", "tool_calls", "stop"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"status": 401, "body": {"error": {"message": "Incorrect key sk-0123456789", "code": "sk-0123456789"}}},
+        {"body": {"error": {"message": "Incorrect key sk-0123456789", "code": 401}}},
+        [*text_chunks("a", finish=None), {"error": {"message": "no more for sk-0123456789", "code": 500}}],
+    ],
+)
+async def test_a_failure_does_not_repeat_the_key_that_a_server_echoes(server, monkeypatch, answer):
+    monkeypatch.setenv("MY_KEY", "sk-0123456789")
+    model = OpenAIModel("fake", base_url=server.url, api_key_env="MY_KEY")
+    server.answers = [answer]
+    with pytest.raises(ModelError) as caught:
+        await collect(model.stream(ASKED))
+    await model.aclose()
+    assert "***" in caught.value.message
+    assert "0123456789" not in f"{caught.value} {caught.value.facts}"
+
+
+async def test_a_failure_does_not_repeat_the_password_of_an_address(monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://me:hidden-word@127.0.0.1:9/v1")
+    model = OpenAIModel("fake")
+    with pytest.raises(ModelUnavailable) as caught:
+        await collect(model.stream(ASKED))
+    await model.aclose()
+    assert "127.0.0.1:9" in caught.value.message
+    assert "hidden-word" not in f"{caught.value} {caught.value.facts}"
 
 
 @pytest.mark.parametrize(

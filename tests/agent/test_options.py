@@ -114,6 +114,9 @@ def test_every_option_has_a_rule():
         {"output_type": int},
         {"output_type": City, "response_format": {"type": "json_object"}},
         {"base_url": "localhost"},
+        {"base_url": "https://me:pass@host/v1"},
+        {"base_url": "https://token@host"},
+        {"fallbacks": [{"model": "a", "base_url": "http://me:pass@host?x"}]},
         {"api_key_env": "A B"},
         {"api_key_env": "sk-123"},
         {"chat_path": "v1"},
@@ -192,6 +195,13 @@ def test_wrong_values_are_found(values):
 def test_right_values_pass(values):
     assert faults(**values) == []
     Options.checked(**{"model": MODEL, **values})
+
+
+def test_a_secret_in_an_address_is_not_repeated():
+    ((name, line),) = option_findings({"model": MODEL, "base_url": "https://me:hidden@host/v1"})
+    assert name == "base_url"
+    assert "hidden" not in line
+    assert faults(base_url="https://host/v1/@me?to=a@b") == []
 
 
 def test_all_faults_come_at_once_with_advice():

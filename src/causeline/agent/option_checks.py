@@ -71,11 +71,18 @@ POSITIVE = _one("a number above 0", lambda value: _is_number(value) and value > 
 NOT_NEGATIVE = _one("a number from 0", lambda value: _is_number(value) and value >= 0)
 FUNCTION = _one("a function", callable)
 VARIABLE = _matching("the name of an environment variable", _VARIABLE)
-URL = _one(
+_ADDRESS = _one(
     "an address that begins with http:// or https://", lambda value: isinstance(value, str) and value.startswith(("http://", "https://"))
 )
 PATH = _one("a path", lambda value: isinstance(value, str | Path) and bool(str(value)))
 MODEL = _one('a model, such as "openai:gpt-5-mini" or a Model', lambda value: is_model(value) or (isinstance(value, str) and value.strip()))
+
+
+def _url(value: Any) -> list[str]:
+    """An address without a secret in it: agents are stored with their runs and exported. What is found does not repeat it."""
+    if isinstance(value, str) and "@" in re.split(r"[/?#]", value.partition("://")[2], maxsplit=1)[0]:
+        return ["an address without a user name or password; put the key into an environment variable and name that with api_key_env"]
+    return _ADDRESS(value)
 
 
 def _system(value: Any) -> list[str]:
@@ -107,7 +114,7 @@ def _skill(value: Any) -> list[str]:
 def _fallbacks(value: Any) -> list[str]:
     if not _is_sequence(value):
         return _expected("a list of models", value)
-    rules = {"model": FILLED, "base_url": _maybe(URL), "api_key_env": _maybe(VARIABLE)}
+    rules = {"model": FILLED, "base_url": _maybe(_url), "api_key_env": _maybe(VARIABLE)}
     lines: list[str] = []
     for index, each in enumerate(value):
         found = _table(cast(Mapping[str, Any], each), rules, needed=("model",)) if isinstance(each, Mapping) else MODEL(each)
@@ -190,7 +197,7 @@ RULES: Mapping[str, Rule] = {
     "response_format": _maybe(_response_format),
     "output_type": _maybe(_output_type),
     "provider": _maybe(FILLED),
-    "base_url": _maybe(URL),
+    "base_url": _maybe(_url),
     "api_key_env": _maybe(VARIABLE),
     "chat_path": _maybe(_one("a path that begins with /", lambda value: isinstance(value, str) and value.startswith("/"))),
     "auth_header": _maybe(_matching("the name of an HTTP header", _HEADER)),

@@ -33,6 +33,8 @@ from causeline.models.rendered import Rendered
 
 PUBLIC_URL = "https://api.openai.com/v1"
 _DRAIN_SECONDS = 0.25
+_SHORTEST_SECRET = 8
+"""Characters. A shorter key is a stand-in such as `none`, and may be a word of any message."""
 
 
 class MissingKey(Missing):
@@ -113,6 +115,9 @@ class OpenAIModel:
             else:
                 for delta in await self._whole(response):
                     yield delta
+        except ModelError as error:
+            self._hide_key(error)
+            raise
         except self._failures() as error:
             raise self._translated(error, streaming=True) from error
         finally:
@@ -200,11 +205,22 @@ class OpenAIModel:
 
         return openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError
 
+    def _hide_key(self, error: ModelError) -> None:
+        """Take the key out of what a server has said, since errors are stored with their runs."""
+        if len(self._key) >= _SHORTEST_SECRET:
+            error.args = (error.message.replace(self._key, "***"),)
+            error.facts = {name: one.replace(self._key, "***") if isinstance(one, str) else one for name, one in error.facts.items()}
+
     def _translated(self, error: Exception, *, streaming: bool) -> ModelError:
+        found = self._translation(error, streaming=streaming)
+        self._hide_key(found)
+        return found
+
+    def _translation(self, error: Exception, *, streaming: bool) -> ModelError:
         import httpx2
         import openai
 
-        place = f"model {self._model} at {self._url}"
+        place = f"model {self._model} at {_without_login(self._url)}"
         if isinstance(error, openai.APIStatusError):
             return error_of(error.body or error.message, error.status_code, self._model, retry_after=_wait(error.response.headers))
         if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException):
@@ -270,6 +286,11 @@ def _checked_url(url: str) -> str:
     if not right:
         raise Invalid(f"base_url {url!r} is not the address of a server; write it like http://127.0.0.1:8080/v1.")
     return url.rstrip("/")
+
+
+def _without_login(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _is_loopback(url: str) -> bool:
