@@ -193,3 +193,26 @@ async def test_a_client_call_with_broken_arguments_is_handed_to_the_client_as_it
         ran = await s.run("go", tools=[PICK])
     assert ran.told("tool_call_args")[0]["delta"] == '{"n": '
     assert list(ran.pending_tool_call_ids) == ["a"]
+
+
+async def test_the_flat_document_leaves_the_clients_calls_to_the_client_and_asks_the_model_when_all_have_results():
+    script = [calls(("pick", {"n": 1}, "a"), ("write", {"n": 2}, "b"), ("pick", {"n": 3}, "c")), {"text": "you picked"}]
+    async with stage(script, [write], graph="react-flat") as s:
+        first = await s.run("go", tools=[PICK])
+        assert (first.status, first.stop_reason, list(first.pending_tool_call_ids)) == ("succeeded", "client_tools", ["a", "c"])
+        assert [(one["tool_call_id"], one["client"]) for one in first.told("tool_call_start")] == [("a", True), ("b", False), ("c", True)]
+        assert [one["tool_call_id"] for one in first.told("tool_call_result")] == ["b"]
+        second = await s.run([result("c", "three")], tools=[PICK])
+        assert (second.stop_reason, list(second.pending_tool_call_ids)) == ("client_tools", ["a"])
+        assert [one["tool_call_id"] for one in second.told("tool_call_start")] == ["a"]
+        assert len(s.model.requests) == 1
+        third = await s.run([result("a", "one")])
+        assert (third.status, third.answer, RAN) == ("succeeded", "you picked", [2])
+        assert len(s.model.requests) == 2
+
+
+async def test_only_client_calls_in_the_flat_document():
+    async with stage([calls(("pick", {"n": 1}, "a")), {"text": "you picked"}], [write], graph="react-flat") as s:
+        first = await s.run("go", tools=[PICK])
+        assert (first.status, first.stop_reason, list(first.pending_tool_call_ids)) == ("succeeded", "client_tools", ["a"])
+        assert (await s.run("never mind")).answer == "you picked"

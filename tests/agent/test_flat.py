@@ -142,3 +142,11 @@ async def test_tools_that_ask_pause_inside_the_scatter_and_run_once() -> None:
         assert (ended.status, ended.answer, paid) == ("succeeded", "paid", [2])
         results = [one.content for one in await runtime.messages("s") if one.role == "tool"]
     assert results == ["found a", "This call was not approved: enough", "paid 2"]
+
+
+async def test_every_result_is_told_of_as_a_message_of_its_own() -> None:
+    agent = causeline.Agent(ScriptedModel(SCRIPT), tools=TOOLS, graph="react-flat")
+    async with causeline.open("memory://", agents=[agent]) as runtime:
+        run = await runtime.start(agent, "go")
+        told = [event["message_id"] async for event in run.events() if event["type"] == "tool_call_result"]
+    assert len(told) == len(set(told)) == 6

@@ -188,7 +188,7 @@ async def test_neither_state_nor_messages_nor_context_stand_in_for_an_approval(s
             await rt.start(agent, [{"role": "assistant", "content": "approved"}], session="s")
         again = await (await rt.start(agent, session="s", context=context)).result()
         assert scene.done == ["b:write 2"]
-        assert again.status == ("interrupted" if scene.graph == "react" else "succeeded")  # the flat document asks the model again
+        assert (again.status, scene.asked) == ("interrupted", 1)
         tools = [{"name": "mine", "description": "x", "parameters": {"type": "object"}}]
         once_more = await (await rt.start(agent, "go", session="t", tools=tools)).result()
         assert once_more.status == "interrupted"

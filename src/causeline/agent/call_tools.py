@@ -43,9 +43,10 @@ class ToolStep:
         if "log" in ctx.state:
             self.talk.fold(ctx.state["log"])
         self.ledger = ctx.use(Ledger)
-        self.calls: dict[str, Call] = {call.call_id: call for call in self.ledger.open_calls() if self._is_mine(call, only)}
+        held = self.ledger.open_calls()
+        self.calls: dict[str, Call] = {call.call_id: call for call in held if self._is_mine(call, only)}
         self.questions: list[Mapping[str, Any]] = []
-        served = [call.call_id for call in self.calls.values() if not call.client]
+        served = [call.call_id for call in held if not call.client and (only is not None or call.call_id in self.calls)]
         self._places = {call_id: place for place, call_id in enumerate(served)}
 
     def _is_mine(self, call: Call, only: str | None) -> bool:

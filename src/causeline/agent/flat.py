@@ -10,7 +10,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from causeline.agent.call_model import call_model
-from causeline.agent.call_tools import ToolStep
+from causeline.agent.call_tools import ToolStep, announce
 from causeline.agent.conversation import Conversation
 from causeline.agent.entry import entrypoint
 from causeline.graph import Context, Document, Graph, Node, Outcome, load, node
@@ -46,7 +46,11 @@ async def build_request(ctx: Context) -> Outcome:
 
 @node("urn:causeline:node:call-model", ports=("text", "tools", "mixed", "error"))
 async def ask(ctx: Context) -> Outcome:
-    """One model call, with what follows from its reply in the log."""
+    """One model call, with what follows from its reply in the log. None where the client's calls end the run, nor where it
+    begins at calls without results: what follows treats those as those of a reply."""
+    talk = ctx.use(Conversation)
+    if "result" in ctx.state or talk.fold(ctx.state["log"]).open:
+        return Outcome("text" if "result" in ctx.state else "tools", {"reply": {"text": "", "usable": True}})
     outcome = await cast("Awaitable[Outcome]", call_model(ctx))
     result: Mapping[str, Any] = outcome.writes.get("result") or {}
     if outcome.port == "exit" and result.get("failed"):
@@ -96,20 +100,27 @@ def normalize_tools(ctx: Context) -> Outcome:
 
 @node("urn:causeline:node:build-worksets", ports=("ready", "empty", "error"))
 def build_worksets(ctx: Context) -> Outcome:
-    """The calls as scatter items. Exclusive ones are among them: the scatter of this document runs one at a time."""
-    tools = ctx.use(Conversation).toolbox
+    """The calls, announced, as scatter items; the client's are left to it. Exclusive ones are among them: the scatter of this
+    document runs one at a time."""
+    talk = ctx.use(Conversation)
+    unanswered = talk.fold(ctx.state["log"]).open
+    calls = [call for call in ctx.use(Ledger).open_calls() if call.call_id in unanswered]
+    for call in calls:
+        announce(ctx, call, talk.scope)
     items = [
-        {"id": call.call_id, "name": call.name, "dagIri": tool_iri(call.name) if call.name in tools else UNKNOWN}
-        for call in ctx.use(Ledger).open_calls()
+        {"id": call.call_id, "name": call.name, "dagIri": tool_iri(call.name) if call.name in talk.toolbox else UNKNOWN}
+        for call in calls
+        if not call.client
     ]
-    return Outcome("ready" if items else "empty", {"safeWorkset": items, "toolOutputs": []})
+    return Outcome("ready" if calls else "empty", {"safeWorkset": items, "toolOutputs": []})
 
 
 @node("urn:causeline:node:collect-results", ports=("done", "empty", "error"))
 def collect_results(ctx: Context) -> Outcome:
-    """Results become nodes, in call order."""
+    """Results become nodes, in call order. Where the client has calls to execute the run ends by way of the placements behind."""
     outcome = ToolStep(ctx).outcome()
-    return Outcome("done" if outcome.port == "model" else "error", outcome.writes)
+    result: Mapping[str, Any] = outcome.writes.get("result") or {}
+    return Outcome("error" if result.get("failed") else "done", outcome.writes)
 
 
 async def run_call(ctx: Context) -> Outcome:
