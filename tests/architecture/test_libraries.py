@@ -14,7 +14,7 @@ ANY = frozenset({"*"})
 SCHEMAS = frozenset({"json_repair", "jsonschema_rs", "pydantic"})
 # What each part of the package may import beyond itself and the standard library.
 KNOWS = {
-    "causal": frozenset({"orjson", "rfc8785"}),
+    "causal": frozenset({"orjson"}),
     "tools": SCHEMAS,
     "agent": SCHEMAS,
     "settings": frozenset({"pydantic"}),
