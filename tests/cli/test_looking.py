@@ -233,6 +233,22 @@ def test_a_bare_log_verifies_and_has_no_head(told):
     assert told("verify", "log.json", "--head", "ck_1").code == 2
 
 
+def test_a_bare_log_is_imported_as_a_session_of_its_own(told):
+    nodes = told("show", "s1", "--json").last["nodes"]
+    log = {"version": 1, "nodes": nodes, "frontier": [nodes[-1]["id"]]}
+    (told.folder / "log.json").write_text(json.dumps(log, indent=1))
+    assert told("import", "log.json", "--head", "ck_1").code == 2
+    taken = told("import", "log.json", "--json").last
+    shown = told("show", taken["session"], "--json").last
+    assert (shown["head"], shown["nodes"], shown["session"] == "s1") == (taken["head"], nodes, False)
+    assert told("export", taken["session"], "-o", "again.json").code == 0
+    assert told("verify", "again.json", "--head", taken["head"]).code == 0
+    assert json.loads((told.folder / "again.json").read_text())["state"] == log
+    assert told("import", "log.json", "--json").last["session"] not in ("s1", taken["session"])
+    (told.folder / "log.json").write_text('{"version": 1, "version": 1, "nodes": [], "frontier": []}')
+    assert told("import", "log.json").code == 1
+
+
 def test_a_session_is_deleted_only_when_that_is_meant(told, monkeypatch):
     asked = told("delete", "s1")
     assert (asked.code, "nothing was deleted" in asked.out) == (1, True)

@@ -173,3 +173,18 @@ async def test_an_import_with_a_misshapen_entry_is_refused_by_the_id_of_that_ent
                 await runtime.import_(data)
             assert refused.value.node_id == entry.id
         assert await runtime.sessions() == []
+
+
+@pytest.mark.parametrize("url", ["memory://", "sqlite"])
+async def test_a_session_goes_on_from_a_bare_log(url: str, tmp_path):
+    bundle = json.loads(await exported())
+    agent = causeline.Agent(ScriptedModel([{"text": "one"}, {"text": "and two"}]))
+    async with causeline.open(f"sqlite:///{tmp_path}/store.db" if url == "sqlite" else url) as runtime:
+        for log in (bundle["state"], {"version": 1, "nodes": [], "frontier": []}):
+            session = await runtime.import_(json.dumps(log).encode())
+            before = [one.content for one in await runtime.messages(session)]
+            assert before == (["go", "", "x", "done"] if log["nodes"] else [])
+            assert (await (await runtime.start(agent, "more", session=session)).result()).status == "succeeded"
+            assert [one.content for one in await runtime.messages(session)][len(before) :][0] == "more"
+            found = verify_export(await runtime.export(session))
+            assert [node.id for node in found.state.nodes][: len(log["nodes"])] == [node["id"] for node in log["nodes"]]

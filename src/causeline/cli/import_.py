@@ -14,12 +14,15 @@ from causeline.errors import Conflict
 
 
 def command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `causeline export` wrote.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An export, or a bare causal log as JSON.")],
     head: Annotated[str | None, typer.Option(metavar="CK", help="The checkpoint id the file must end at, known from elsewhere.")] = None,
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,
 ) -> None:
-    """Verify an export whole, then take it in. Nothing is written if anything in it is wrong, or if the session is here already."""
+    """Verify an export whole, then take it in. Nothing is written if anything in it is wrong, or if the session is here already.
+
+    A bare causal log becomes a session of its own.
+    """
 
     async def take_in() -> None:
         data = file.read_bytes()

@@ -5,14 +5,14 @@ Law: reading changes nothing, and what belongs to another owner is not there.
 
 from collections.abc import Sequence
 
-from causeline.causal import CausalNode, verify_export
+from causeline.causal import CausalNode, Export, verify
 from causeline.errors import Conflict, Missing
 from causeline.models.messages import Message
 from causeline.policy import Clock
 from causeline.runtime import transfer
 from causeline.runtime.clock import iso
 from causeline.runtime.history import Branch
-from causeline.runtime.names import given_name
+from causeline.runtime.names import given_name, new_name
 from causeline.runtime.recall import LogRecall
 from causeline.runtime.records import CallRow, Checkpoint, Interrupt, Run, Session
 from causeline.runtime.store import Store
@@ -97,9 +97,14 @@ class Sessions:
         return transfer.export(row, head, links, runs, await self._opened.rows(CallRow, owner=self.owner, session=session))
 
     async def import_(self, data: bytes, *, head: str | None = None) -> str:
-        """Take in an exported session after verifying all of it; return its id. Raises VerifyError, Conflict if it is here."""
-        bundle = verify_export(data, head)
-        await self._opened.load(*transfer.rows_of(bundle, self.owner, iso(self.clock.now())))
+        """Take in an exported session after verifying all of it; return its id. A bare log becomes a session of its own.
+
+        Raises VerifyError, Conflict if the session is here, Misuse for a `head` with a bare log, which has none.
+        """
+        now = self.clock.now()
+        found = verify(data, head)
+        bundle = found if isinstance(found, Export) else transfer.as_bundle(found, new_name("ses_", now), new_name("run_", now), iso(now))
+        await self._opened.load(*transfer.rows_of(bundle, self.owner, iso(now)))
         return bundle.session
 
     async def delete(self, session: str) -> None:

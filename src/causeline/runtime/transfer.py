@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any, cast
 
-from causeline.causal import CheckpointRow, Export, build_export
+from causeline.causal import AgentState, CheckpointRow, Export, build_export, checkpoint_id
 from causeline.runtime.imported import check_rows
 from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Link, Run, Session
 from causeline.tools.calls import Call
@@ -64,6 +64,24 @@ def rows_of(bundle: Export, owner: str, at: str) -> tuple[Session, Sequence[Run]
     runs = [_ended(Run(**cast("Any", {**_only(row, _RUN), "owner": owner})), at) for row in bundle.runs]
     calls = [CallRow(run=row["run_id"], call=Call(**cast("Any", _only(row, _CALL)))) for row in bundle.calls]
     return Session(id=bundle.session, owner=owner, head=bundle.head, created_at=at, updated_at=at), runs, links, calls
+
+
+def as_bundle(state: AgentState, session: str, run: str, at: str) -> Export:
+    """A bare log as a bundle: one checkpoint that appended all of it, of a run that only took it in."""
+    names = [node.id for node in state.nodes]
+    hashed: dict[str, Any] = {
+        "parent": None, "run": run, "path": [], "node": "import", "port": "done", "next": None, "appended": names,
+        "frontier": sorted(state.frontier), "delta": {}, "position": None,
+    }  # fmt: skip
+    head = checkpoint_id(**hashed)
+    row = cast("CheckpointRow", {**hashed, "id": head, "session": session, "step": 0, "created_at": at})
+    took = Run(
+        id=run, session=session, owner="", status="succeeded", agent="import", created_at=at, started_at=at, finished_at=at, head=head
+    )
+    return Export(
+        session=session, owner="", head=head, state=state, nodes=(), checkpoints=(row,), runs=(run_row(took),), calls=(), facts=(),
+        digest="",
+    )  # fmt: skip
 
 
 def parents_first(rows: Sequence[CheckpointRow]) -> Sequence[CheckpointRow]:
