@@ -1,22 +1,11 @@
-"""The real clock, and times as text."""
+"""Times as text, and the machine's clock, which the engine has already."""
 
-import asyncio
-import time
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from causeline.graph.control import SystemClock
 
-class SystemClock:
-    """The machine's clock (see `causeline.policy.Clock`)."""
-
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+__all__ = ["SystemClock", "iso"]
 
 
 def iso(seconds: float) -> str:
