@@ -6,7 +6,6 @@ never answered gets a stand-in in `view` only; `messages` stays what the log say
 """
 
 from collections.abc import Callable
-from hashlib import sha256
 from typing import Any
 
 from causeline.causal import CausalNode, canonical
@@ -15,6 +14,8 @@ from causeline.models.messages import Content, Message, ToolCall
 NOT_EXECUTED = "Not executed: the conversation went on before this call had a result."
 SAID_AGAIN = frozenset({"invalid_output", "unexpected_call"})
 """Faults a model is told of, because it is asked again."""
+Repeats = tuple[tuple[Any, ...], int]
+"""The latest call with its result, and how often in a row they came."""
 Shorten = Callable[[str, str, str], str]
 """(tool name, text, node id) -> the text a model is shown."""
 
@@ -59,7 +60,7 @@ class Transcript:
         self.view: list[Message] = []
         self.open: dict[str, tuple[str, str, Any]] = {}
         self.call_ids: set[str] = set()
-        self.repeats: tuple[bytes, int] = (b"", 0)
+        self.repeats: Repeats = ((), 0)
         self.round = 0
         self.tool_rounds = 0
         self.turn = 0
@@ -113,7 +114,7 @@ class Transcript:
         self._close_open()
         self.turn += 1
         self.round = self.tool_rounds = 0
-        self.repeats = (b"", 0)
+        self.repeats = ((), 0)
         self.faults.clear()
         self.answered = False
         self.goal = node.id
@@ -167,10 +168,10 @@ class Transcript:
             self.view.append(Message("user", note))
 
 
-def repeated(before: tuple[bytes, int], tool: str, arguments: Any, result: Any) -> tuple[bytes, int]:
-    """The digest of a call with its result, and how often in a row it has been seen."""
-    key = sha256(canonical([tool, arguments, result])).digest()
-    return key, before[1] + 1 if before[0] == key else 1
+def repeated(before: Repeats, tool: str, arguments: Any, result: Any) -> Repeats:
+    """A call with its result, and how often in a row it has been seen."""
+    seen = (tool, arguments, result)
+    return seen, before[1] + 1 if before[0] == seen else 1
 
 
 def goal_content(payload: Any) -> Content:
