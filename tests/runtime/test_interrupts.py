@@ -282,3 +282,16 @@ async def test_the_run_that_goes_on_with_an_edit_tells_of_the_edited_arguments(s
         answers = {open_["a"].id: edit({"n": 7}), open_["c"].id: approve()}
         after = arguments(await told(await rt.answer(run.id, answers)))
         assert (after["a"], after["c"], after.get("b", '{"n":2}')) == ('{"n":7}', '{"n":3}', '{"n":2}')
+
+
+async def test_a_question_is_answered_by_any_run_that_has_asked_it(store, scene):
+    scene.script = [asks(("pick", {}, "p"), ("pay", {"n": 1}, "a")), {"text": "done"}]
+    agent, pick = scene.agent(), {"name": "pick", "description": "Picks.", "parameters": {"type": "object"}}
+    async with runtime(store, agent) as rt:
+        first = await (await rt.start(agent, "go", session="s", tools=[pick])).result()
+        (one,) = first.interrupts
+        brought = [{"role": "tool", "content": "picked", "tool_call_id": "p"}]
+        second = await (await rt.start(agent, brought, session="s", tools=[pick])).result()
+        assert (second.status, [again.id for again in second.interrupts]) == ("interrupted", [one.id])
+        last = await (await rt.answer(first.run_id, {one.id: approve()})).result()
+        assert (last.status, last.answer, scene.done) == ("succeeded", "done", ["a:pay 1"])

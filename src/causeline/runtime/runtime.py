@@ -21,7 +21,7 @@ from causeline.runtime.lease import BEAT_SECONDS, LEASE_SECONDS, describe
 from causeline.runtime.names import checked_name, given_name, new_name
 from causeline.runtime.program import Program
 from causeline.runtime.recall import LogRecall
-from causeline.runtime.records import ACTIVE, CallRow, Interrupt, OnBusy, Run, Session
+from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Interrupt, OnBusy, Run, Session
 from causeline.runtime.sessions import Sessions
 from causeline.runtime.store import Store
 from causeline.runtime.sub_runs import RunsBelow
@@ -238,10 +238,15 @@ class Runtime(Sessions):
         self._dispatch.check_open()
 
     async def _root(self, run: Run) -> str:
-        """The run in which a chain of answers began."""
-        while run.parent_run is not None and run.answers:
-            run = await self._row(run.parent_run)
-        return run.id
+        """The run in which a chain began: of answers, and of runs in which the user said nothing, which ask again what is open."""
+        while True:
+            if run.parent_run is not None and run.answers:
+                run = await self._row(run.parent_run)
+                continue
+            if run.base is None or run.at is not None or any(one.get("role") == "user" for one in run.input):
+                return run.id
+            (before,) = await self._opened.rows(Checkpoint, owner=self.owner, session=run.session, id=run.base)
+            run = await self._row(before.run)
 
     async def _check_answers(
         self, before: Run, program: Program, asked: Sequence[Interrupt], decisions: Mapping[str, Mapping[str, Any]]
