@@ -219,6 +219,20 @@ def test_a_fork_takes_the_runs_own_agent_and_leaves_the_first_branch_alone(shell
     assert shell("fork", first["run"], "--at", "ck_none").code == 1
 
 
+def test_a_fork_of_an_imported_run_does_not_take_the_agent_that_came_with_it(shell):
+    shell.agent(LOOK, say("First."))
+    first = shell.ask("hi", "--session", "s1")
+    shell("export", "s1", "-o", "s1.json")
+    shell("import", "s1.json", "--store", "sqlite:///other.db")
+    point = next(row for row in shell("show", "s1", "--json").last["checkpoints"] if row["node"].endswith("call_tools"))
+    shell.script(say("Second."))
+    fork = ("fork", first["run"], "--at", point["id"], "--prompt", "again", "--store", "sqlite:///other.db", "--json")
+    refused = shell(*fork)
+    assert (refused.code, "--agent FILE" in refused.err) == (1, True)
+    assert len(shell("runs", "--store", "sqlite:///other.db", "--json").last["runs"]) == 1
+    assert shell(*fork, "--agent", "agent.toml").last["answer"] == "Second."
+
+
 def test_run_at_a_checkpoint_finds_its_session(shell):
     shell.agent(say("First."))
     first = shell.ask("hi")

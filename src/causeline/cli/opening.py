@@ -17,7 +17,7 @@ from causeline.assemble import open as open_runtime
 from causeline.cli.faults import CTRL_C
 from causeline.cli.options import DEFAULT_STORE, STORE_VARIABLE
 from causeline.errors import Missing
-from causeline.runtime.records import Run
+from causeline.runtime.records import ACTIVE, Run
 from causeline.runtime.runtime import Runtime
 
 _SQLITE = "sqlite:///"
@@ -86,9 +86,12 @@ def agent_from(file: Path, *, model: str | None = None, base_url: str | None = N
 
 
 def agent_for(run: Run, file: Path | None) -> Agent:
-    """The agent of a file, else the one stored with the run. Raises Missing if there is neither."""
+    """The agent of a file, else the one stored with the run. Raises Missing if there is neither, and for an imported run: an agent
+    says which code is loaded and which key goes to which server, and that is not for a file from elsewhere to decide."""
     if file is not None:
         return load_agent(file)
+    if run.epoch == 0 and run.status not in ACTIVE:
+        raise Missing(f"run {run.id} was not run here, and the agent stored with it is not trusted; name one with --agent FILE", run=run.id)
     if run.manifest is None:
         raise Missing(f"run {run.id} has no agent stored, since its tools are not in files; name one with --agent FILE", run=run.id)
     return agent_of(run.manifest)
