@@ -250,8 +250,8 @@ class Dispatch:
                 return
             await asyncio.wait(tasks, timeout=CANCEL_SECONDS if broken is not None else None, return_when=asyncio.FIRST_COMPLETED)
 
-    async def ended(self, owner: str, run_id: str) -> None:
-        """Wait for a run's end, wherever it is driven. Raises as `wait`, Missing, and Misuse when this is closed before."""
+    async def ended(self, owner: str, run_id: str) -> Run:
+        """Wait for a run's end, wherever it is driven, and return its row. Raises as `wait`, Missing, and Misuse when this is closed before."""
         token = 0
         while True:
             await self.wait(owner, run_id)
@@ -262,7 +262,7 @@ class Dispatch:
             if not rows:
                 raise Missing(f"no run {run_id!r}", run=run_id)
             if rows[0].status not in ACTIVE:
-                return
+                return rows[0]
             fault = self.fault((owner, run_id))
             if fault is not None:
                 raise fault

@@ -113,7 +113,7 @@ class Runtime(Sessions):
         self._dispatch.runner(program)
         program.services(RunScope(run_id=run.id, session_id=run.session, owner=run.owner, started_at=iso(now), client_tools=run.tools))
         await self._check_results(run, messages)
-        return await self._admit(run, program, on_busy)
+        return await self._admit(run, program, on_busy, fresh=session is None)
 
     async def answer(
         self,
@@ -209,8 +209,7 @@ class Runtime(Sessions):
         """Wait for a run's end and say how it ended. Raises Missing, Misuse when the runtime is closed before that, and what kept
         the run from being recorded."""
         self._dispatch.check_open()
-        await self._dispatch.ended(self.owner, given_name(run_id))
-        run = await self._row(run_id)
+        run = await self._dispatch.ended(self.owner, given_name(run_id))
         asked: Sequence[Interrupt] = ()
         if run.status == "interrupted":
             asked = await self._opened.rows(Interrupt, owner=self.owner, run=run_id)
@@ -266,8 +265,10 @@ class Runtime(Sessions):
                 code="document_changed",
             )
 
-    async def _admit(self, run: Run, program: Program, on_busy: OnBusy) -> RunHandle:
-        await self._dispatch.rescue(self.owner, run.session)
+    async def _admit(self, run: Run, program: Program, on_busy: OnBusy, *, fresh: bool = False) -> RunHandle:
+        """Store a run and drive it. A `fresh` session, named at random just now, has no run that could be left behind."""
+        if not fresh:
+            await self._dispatch.rescue(self.owner, run.session)
         started = await self._opened.start(run, on_busy)
         self._dispatch.accept(started.run, program, known=started.known)
         if on_busy == "cancel" and not started.known:
