@@ -72,3 +72,18 @@ async def test_a_failed_run_can_be_raised_and_others_are_handed_on() -> None:
     assert done.raise_if_failed() is done
     asked = await Scene([asks(("pay", {"n": 1}, "c1"))]).agent().run("pay")
     assert asked.raise_if_failed() is asked, "waiting for a person is no failure"
+
+
+async def test_what_is_no_agent_no_checkpoint_and_no_export_is_refused_in_words() -> None:
+    agent = Scene([{"text": "ok"}]).agent()
+    async with runtime(MemoryStore(), agent) as rt:
+        for wrong in (None, 5, object()):
+            with pytest.raises(Invalid, match="an agent is"):
+                await rt.start(wrong, "go")
+        with pytest.raises(Invalid, match="checkpoint id"):
+            await rt.start(agent, "go", at=["ck_x"])
+        with pytest.raises(Invalid, match="an export is bytes, not str"):
+            await rt.import_("{}")
+        assert await rt.runs() == []
+    with pytest.raises(Invalid, match="edit takes the new arguments"):
+        causeline.edit("x")

@@ -251,7 +251,7 @@ class Dispatch:
             await asyncio.wait(tasks, timeout=CANCEL_SECONDS if broken is not None else None, return_when=asyncio.FIRST_COMPLETED)
 
     async def ended(self, owner: str, run_id: str) -> Run:
-        """Wait for a run's end, wherever it is driven, and return its row. Raises as `wait`, Missing, and Misuse when this is closed before."""
+        """Wait for a run's end, wherever it is driven, and return its row. Raises as `wait`, Missing, and Misuse when this is closed."""
         token = 0
         while True:
             await self.wait(owner, run_id)

@@ -119,6 +119,8 @@ def deny(reason: str | None = None) -> Mapping[str, Any]:
 
 def edit(args: Mapping[str, Any]) -> Mapping[str, Any]:
     """Let the call run with other arguments, which are checked again."""
+    if not isinstance(args, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - said here, where the caller can see it
+        raise Invalid(f"edit takes the new arguments as an object, not {type(args).__name__}")
     return {"decision": "edit", "value": dict(args)}
 
 

@@ -91,6 +91,8 @@ class Runtime(Sessions):
         program = self._named(agent)
         if on_busy not in ("reject", "enqueue", "cancel"):
             raise Invalid(f"on_busy is reject, enqueue or cancel, not {on_busy!r}")
+        if at is not None:
+            checked_name("checkpoint id", at)
         now = self.clock.now()
         messages, given, definitions = input_messages(prompt), context_object(context), tool_definitions(tools)
         if run_id is not None and session is None:
@@ -309,6 +311,8 @@ class Runtime(Sessions):
 
     def _named(self, agent: Program | str) -> Program:
         if not isinstance(agent, str):
+            if not hasattr(agent, "document") or not hasattr(agent, "services"):
+                raise Invalid(f"an agent is an Agent, a GraphProgram or the name of one given to open(), not {type(agent).__name__}")
             self._programs[agent.name] = agent
             return agent
         if agent not in self._programs:

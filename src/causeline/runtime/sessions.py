@@ -6,7 +6,7 @@ Law: reading changes nothing, and what belongs to another owner is not there.
 from collections.abc import Sequence
 
 from causeline.causal import CausalNode, Export, verify
-from causeline.errors import Conflict, Missing
+from causeline.errors import Conflict, Invalid, Missing
 from causeline.models.messages import Message
 from causeline.policy import Clock
 from causeline.runtime import transfer
@@ -101,6 +101,8 @@ class Sessions:
 
         Raises VerifyError, Conflict if the session is here, Misuse for a `head` with a bare log, which has none.
         """
+        if not isinstance(data, bytes):  # pyright: ignore[reportUnnecessaryIsInstance] - text is what callers try
+            raise Invalid(f"an export is bytes, not {type(data).__name__}; read the file as bytes")
         now = self.clock.now()
         found = verify(data, head)
         bundle = found if isinstance(found, Export) else transfer.as_bundle(found, new_name("ses_", now), new_name("run_", now), iso(now))
