@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 import causeline
+from causeline.errors import Conflict
 from causeline.models.scripted import ScriptedModel
 from causeline.runtime.records import ACTIVE, Run
 from tests.runtime.processes import append, die, ended, lines, spawn
@@ -184,3 +185,29 @@ async def test_handing_a_run_back_hands_back_what_is_below_and_both_go_on(store)
         assert not [one for one in await store.rows(Run, owner=None, status=tuple(ACTIVE)) if one.status == "running"]
         assert (await (await rt.resume("r1")).result()).answer == "all done"
         assert [one.status for one in await rt.runs()] == ["succeeded", "succeeded"]
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+async def test_a_session_is_deleted_with_those_of_the_runs_below_its_own_or_not_at_all(store, graph):
+    @causeline.tool(approval="ask")
+    async def work(n: int) -> str:
+        """Works until it is stopped."""
+        await asyncio.Event().wait()
+        return f"worked {n}"
+
+    outer, helper = pair(work, graph)
+    async with runtime(store, outer, helper) as rt:
+        await (await rt.start(outer, "go", session="s")).result()
+        await (await rt.start(outer, "go", session="other")).result()
+        (below,) = [one for one in await rt.runs() if one.parent_run == (await rt.runs("s"))[0].id]
+        (question,) = (await rt.result(below.id)).interrupts
+        answering = await rt.answer(below.id, {question.id: causeline.approve()})
+        with pytest.raises(Conflict) as caught:
+            await rt.delete("s")
+        assert (caught.value.code, len(await rt.sessions())) == ("session_busy", 4)
+        await rt.cancel(answering.id)
+        await rt.delete("s")
+        left = {one.session for one in await rt.runs()}
+        assert not left & {"s", below.session}
+        assert {one.id for one in await rt.sessions()} == left
+        assert len(left) == 2

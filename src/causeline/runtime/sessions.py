@@ -14,8 +14,9 @@ from causeline.runtime.clock import iso
 from causeline.runtime.history import Branch
 from causeline.runtime.names import given_name, new_name
 from causeline.runtime.recall import LogRecall
-from causeline.runtime.records import CallRow, Checkpoint, Interrupt, Run, Session
+from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Interrupt, Run, Session
 from causeline.runtime.store import Store
+from causeline.runtime.sub_runs import names_below
 from causeline.tools.scope import Recalled
 
 
@@ -110,8 +111,20 @@ class Sessions:
         return bundle.session
 
     async def delete(self, session: str) -> None:
-        """Remove a session and all that belongs to it. Raises Missing, Conflict while a run is active."""
-        await self._opened.delete(self.owner, session)
+        """Remove a session and all that belongs to it, with the sessions of the runs below its own. Raises Missing, and Conflict
+        while a run is active, before anything is removed."""
+        await self._session(session)
+        known = {one.id for one in await self.sessions()}
+        found = [session]
+        for name in found:
+            if await self._opened.rows(Run, owner=self.owner, session=name, status=tuple(ACTIVE), limit=1):
+                found = [name]  # the store refuses it
+                break
+            calls = await self._opened.rows(CallRow, owner=self.owner, session=name)
+            below = [names_below(row.run, row.call.call_id)[1] for row in calls]
+            found += [one for one in below if one in known]
+        for name in reversed(found):
+            await self._opened.delete(self.owner, name)
 
     async def _row(self, run_id: str) -> Run:
         rows = await self._opened.rows(Run, owner=self.owner, id=given_name(run_id))

@@ -18,6 +18,11 @@ from causeline.tools.calls import derive
 from causeline.tools.scope import RunScope, SubRun
 
 
+def names_below(run_id: str, call_id: str) -> tuple[str, str]:
+    """Id and session of the run that a call starts."""
+    return derive("run_", run_id, call_id), derive("ses_", run_id, call_id)
+
+
 class RunsBelow:
     """See `causeline.tools.scope.SubRuns`."""
 
@@ -26,7 +31,7 @@ class RunsBelow:
         self._known = known
 
     def named(self, scope: RunScope, call_id: str) -> tuple[str, str]:
-        return derive("run_", scope.run_id, call_id), derive("ses_", scope.run_id, call_id)
+        return names_below(scope.run_id, call_id)
 
     async def run(self, scope: RunScope, call_id: str, program: Any, prompt: str) -> SubRun:
         dispatch = self._dispatch
