@@ -19,7 +19,7 @@ async def test_no_more_threads_than_wanted_or_allowed():
 
     for _ in range(5):
         await threads.call(work)
-    assert len(names) == 1
+    assert len(names) <= 2  # a thread that has just delivered may not have put itself back yet
     await asyncio.gather(*(threads.call(work) for _ in range(30)))
     assert 2 <= len(names) <= 3
 
