@@ -209,7 +209,7 @@ async def test_a_number_of_one_run_shows_nothing_of_another(store):
 
 async def test_two_hundred_thousand_events_are_followed_in_flat_memory(tmp_path):
     count = 200_000
-    graph = emitter(count, every=200)
+    graph = emitter(count, every=200, pause=0.004)  # 50,000 a second at most: what nobody could write down yet has to be held
     async with runtime(store_at("sqlite", tmp_path), graph) as rt:
         run = await rt.start(graph, session="s")
         seen = last = 0
@@ -218,6 +218,7 @@ async def test_two_hundred_thousand_events_are_followed_in_flat_memory(tmp_path)
             last += 1
             assert event["seq"] == last
             seen += event["type"] == "tool_progress"
+        await run.result()
         assert seen == count
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60_000  # kB; all of them would take twice that
         assert not rt.feed._live
