@@ -80,7 +80,9 @@ PEOPLE = (
     Scenario("flat-approval", [_SCRIPT], approving, {**GATED, "graph": "react-flat"}),
     Scenario("question", (), questioning, programs=questioner),
     Scenario("client-tool", [[calls("pick", "write", "pick"), calls("write", start=5), {"text": "done"}]], picking),
-    Scenario("flat-client-tool", [[calls("pick", "write", "pick"), calls("write", start=5), {"text": "done"}]], picking, {"graph": "react-flat"}),
+    Scenario(
+        "flat-client-tool", [[calls("pick", "write", "pick"), calls("write", start=5), {"text": "done"}]], picking, {"graph": "react-flat"}
+    ),
     Scenario("unknown-ask", [[calls("risk", "look"), {"text": "done"}]], wondering),
     Scenario("sub-run", (), once, programs=delegating),
     Scenario("enqueue", [[calls("write", "look"), {"text": "done"}]], queueing),
