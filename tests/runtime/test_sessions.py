@@ -109,7 +109,7 @@ async def test_what_was_said_in_a_run_that_was_cancelled_while_it_waited_is_said
         third = await rt.start(agent, "three", session="s", on_busy="enqueue")
         await second.cancel()
         assert (await second.result()).status == "cancelled"
-        assert [event async for event in second.events()] == []
+        assert [event["type"] async for event in second.events()] == ["run_finished"]
         gate.set()
         await first.result()
         await third.result()
@@ -119,6 +119,28 @@ async def test_what_was_said_in_a_run_that_was_cancelled_while_it_waited_is_said
         assert users(await said(rt)) == ["one", "two", "three", "four"]
         await (await rt.start(agent, "elsewhere", session="s", at=fork_at)).result()
         assert users(await said(rt)) == ["one", "elsewhere"]
+
+
+async def test_a_run_that_was_cancelled_before_its_turn_still_tells_its_end(store):
+    gate = asyncio.Event()
+
+    @causeline.tool
+    async def hold() -> str:
+        """Holds."""
+        await gate.wait()
+        return "held"
+
+    agent = causeline.Agent(ScriptedModel([asks(("hold", {}, "a")), {"text": "done"}]), tools=[hold])
+    async with runtime(store, agent) as rt:
+        first = await rt.start(agent, "one", session="s")
+        waiting = await rt.start(agent, "two", session="s", on_busy="enqueue")
+        await rt.cancel(waiting.id)
+        told = [event async for event in waiting.events()]
+        (end,) = told
+        assert (end["seq"], end["type"], end["status"], end["stop_reason"]) == (1, "run_finished", "cancelled", "cancelled")
+        assert [event async for event in waiting.events(after=1)] == []
+        gate.set()
+        assert (await first.result()).answer == "done"
 
 
 async def test_a_run_that_is_cancelled_at_once_keeps_what_was_said(store):

@@ -90,7 +90,7 @@ class Feed:
             if ticket is not None:
                 await ticket
                 continue
-            if not await self._active(owner, run_id):
+            if (await self._row(owner, run_id)).status not in ACTIVE:
                 if await self._stored(owner, run_id, cursor, 1):
                     continue
                 return
@@ -109,16 +109,41 @@ class Feed:
         return ticket
 
     async def _stored(self, owner: str, run_id: str, after: int, limit: int = 1000) -> Sequence[Mapping[str, Any]]:
+        found = await self._read(owner, run_id, after, limit)
+        if found or after > 0:
+            return found
+        run = await self._row(owner, run_id)
+        if run.status in ACTIVE:
+            return ()
+        # Read again: all of a quick run may lie between the two looks.
+        return await self._read(owner, run_id, after, limit) or [_never_began(run)]
+
+    async def _read(self, owner: str, run_id: str, after: int, limit: int) -> Sequence[Mapping[str, Any]]:
         try:
             return await self._store.events(owner, run_id, after, limit)
         except CauselineError as error:
             raise (self.fault((owner, run_id)) or error) from error
 
-    async def _active(self, owner: str, run_id: str) -> bool:
+    async def _row(self, owner: str, run_id: str) -> Run:
         try:
             runs = await self._store.rows(Run, owner=owner, id=run_id)
         except CauselineError as error:
             raise (self.fault((owner, run_id)) or error) from error
         if not runs:
             raise Missing(f"no run {run_id}", run=run_id)
-        return runs[0].status in ACTIVE
+        return runs[0]
+
+
+def _never_began(run: Run) -> Mapping[str, Any]:
+    """The one event of a run that ended while it waited for its turn, and so had nobody to tell any: its end, as its row says it."""
+    return {
+        "type": "run_finished",
+        "seq": 1,
+        "ts": run.finished_at or run.created_at,
+        "status": run.status,
+        "stop_reason": run.stop_reason or run.status,
+        "answer": None,
+        "pending_tool_call_ids": [],
+        "interrupts": [],
+        "usage": run.usage or {},
+    }
