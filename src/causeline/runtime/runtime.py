@@ -182,7 +182,7 @@ class Runtime(Sessions):
         self._program_of(run)
         if run.status == "running" and not await self._dispatch.gone(run):
             raise Conflict(f"run {run_id} is held by {describe(run.holder)}, which is alive", code="run_held", run=run_id)
-        if not await self._dispatch.claim(await self._row(run_id)):
+        if not await self._dispatch.claim(run):
             raise Conflict(f"run {run_id} was taken by somebody else just now", code="run_held", run=run_id)
         return RunHandle(self, run.id, run.session)
 
