@@ -8,6 +8,7 @@ import pytest
 
 from causeline import tool
 from causeline.errors import CauselineError, Conflict
+from causeline.runtime.records import Run
 from tests.agent.stage import Turns, calls
 from tests.scenarios.world import Effects, Process, World, end, playing, tell, waved
 
@@ -91,6 +92,39 @@ async def test_two_who_resume_at_once_drive_the_run_once(world: World):
         assert (await other.result("r")).answer == (await one.result("r")).answer == "done"
         assert (await one.run("r")).epoch == 2
     assert (world.effects.lines, len(model.requests)) == (["write"], 3)
+
+
+async def test_a_run_that_was_taken_while_it_was_judged_stays_with_its_taker(world: World):
+    """Between the judgement that a run is free and the claim somebody else may have claimed it: then it is live, and not for taking."""
+    started = asyncio.Event()
+    going = asyncio.Event()
+
+    @tool(idempotent=True)
+    async def wait() -> str:
+        """Ends when it is told."""
+        started.set()
+        await going.wait()
+        return "waited"
+
+    agent, _ = playing([calls(("wait", {})), {"text": "done"}], [wait])
+    async with world.process(agent) as runtime:
+        await runtime.start(agent, "go", session="s", run_id="r")
+        await started.wait()
+    async with world.process(agent) as one, world.process(agent) as other:
+        read = other._row
+
+        async def row(run_id: str) -> Run:
+            found = await read(run_id)
+            if found.epoch == 1:
+                await one.resume(run_id)
+            return found
+
+        other._row = row  # type: ignore[method-assign]
+        with pytest.raises(Conflict, match="taken by somebody else"):
+            await other.resume("r")
+        assert (await one.run("r")).epoch == 2
+        going.set()
+        assert (await one.result("r")).answer == "done"
 
 
 async def test_workers_share_a_queue_without_driving_anything_twice(world: World):
