@@ -51,6 +51,27 @@ async def test_a_run_whose_machine_fell_silent_is_taken_over_and_ended_as_cancel
             assert [(one.role, one.text) for one in await rt.messages("s")] == [("user", "go")], "what was said is kept"
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["agent known", "agent unknown"])
+async def test_a_run_that_was_taken_over_while_its_holder_was_waited_out_is_left_to_its_taker(store: Any, known: bool) -> None:
+    """Judged as gone, then claimed by a third: it is live again, has been asked to stop, and is not for ending from here."""
+    agent = Scene([{"text": "never"}]).agent()
+    await left(store, agent)
+    third = json.dumps({**json.loads(ELSEWHERE), "nonce": "3"})
+    async with asyncio.timeout(30), runtime(store, *([agent] if known else []), lease_seconds=0.2, beat_seconds=0.05) as rt:
+        judge = rt._dispatch.gone
+
+        async def gone(run: Run) -> bool:
+            judged = await judge(run)
+            assert judged
+            assert await store.claim("default", "r", third, epoch=run.epoch, beat=run.beat, at=AT)
+            return judged
+
+        rt._dispatch.gone = gone  # type: ignore[method-assign]
+        await rt.cancel("r")
+        row = await rt.run("r")
+        assert (row.status, row.cancel_requested, row.epoch, row.holder) == ("running", True, 2, third)
+
+
 async def test_a_live_run_elsewhere_is_asked_and_not_taken(store: Any) -> None:
     agent = Scene([{"text": "never"}]).agent()
     await left(store, agent)

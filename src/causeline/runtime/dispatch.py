@@ -216,8 +216,7 @@ class Dispatch:
         for run in await self.store.rows(Run, owner=owner, id=run_id, status=("running",)):
             if run.holder == self.holder or not await self.gone(run):
                 return
-            for left in await self.store.rows(Run, owner=owner, id=run_id, status=("running",)):
-                await (self.claim(left) if self._can_drive(left) else self._end(left))
+            await (self.claim(run) if self._can_drive(run) else self._end(run))
 
     async def _wake(self, owner: str, run_id: str) -> None:
         """Take up a run that was handed back in its middle, so that it ends in good order, with an event that says so."""
