@@ -10,33 +10,23 @@ from contextlib import aclosing
 from weakref import WeakKeyDictionary
 
 from causeline.errors import Misuse
-from causeline.models.model import Delta, Model, Request, ToolMode, preferred_mode
+from causeline.models.model import Delta, Model, Request
+from causeline.models.wrapper import WrapperModel
 from causeline.policy import Clock
 
 
-class LimitModel:
+class LimitModel(WrapperModel):
     """`model` with `concurrency` calls at once (in each event loop) and starts at least `min_interval` seconds apart."""
 
     def __init__(self, model: Model, concurrency: int, *, clock: Clock, min_interval: float = 0.0) -> None:
         if concurrency < 1:
             raise Misuse(f"concurrency is {concurrency}; it must be at least 1.")
-        self._model = model
+        super().__init__(model)
         self._concurrency = concurrency
         self._clock = clock
         self._interval = min_interval
         self._next_start = 0.0
         self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def prefers(self) -> ToolMode:
-        return preferred_mode(self._model)
-
-    async def aclose(self) -> None:
-        await self._model.aclose()
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
         loop = asyncio.get_running_loop()
@@ -49,6 +39,6 @@ class LimitModel:
                 start = max(now, self._next_start)
                 self._next_start = start + self._interval
                 await self._clock.sleep(start - now)
-            async with aclosing(self._model.stream(request)) as deltas:
+            async with aclosing(self.inner.stream(request)) as deltas:
                 async for delta in deltas:
                     yield delta

@@ -10,29 +10,19 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from causeline.models.failures import ModelError
-from causeline.models.model import Attempt, Delta, Model, Request, Retracted, ToolMode, is_content, preferred_mode
+from causeline.models.model import Attempt, Delta, Model, Request, Retracted, is_content
+from causeline.models.wrapper import WrapperModel
 from causeline.policy import Clock, GiveUp, RetryPolicy, error_names
 
 
-class RetryModel:
+class RetryModel(WrapperModel):
     """`model`, tried again as `policy` says. Before each wait an Attempt says how long it is, in seconds."""
 
     def __init__(self, model: Model, policy: RetryPolicy, *, clock: Clock, random: Callable[[], float] = random.random) -> None:
-        self._model = model
+        super().__init__(model)
         self._policy = policy
         self._clock = clock
         self._random = random
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def prefers(self) -> ToolMode:
-        return preferred_mode(self._model)
-
-    async def aclose(self) -> None:
-        await self._model.aclose()
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
         attempts: list[Attempt] = []
@@ -41,7 +31,7 @@ class RetryModel:
             attempt = replace(request, attempt=request.attempt + len(attempts)) if attempts else request
             streamed = False
             try:
-                async with aclosing(self._model.stream(attempt)) as deltas:
+                async with aclosing(self.inner.stream(attempt)) as deltas:
                     async for delta in deltas:
                         streamed = (streamed or is_content(delta)) and type(delta) is not Retracted
                         yield delta

@@ -15,7 +15,8 @@ from typing import Any, Literal, TypeVar
 from causeline.causal import CausalNode
 from causeline.errors import Unavailable
 from causeline.models.failures import StreamCut
-from causeline.models.model import Delta, Model, Request, ToolMode, preferred_mode
+from causeline.models.model import Delta, Model, Request
+from causeline.models.wrapper import WrapperModel
 from causeline.runtime.records import CallRow, Commit, Link, OnBusy, Run, Session, Started
 from causeline.runtime.store import Row, Store
 
@@ -148,7 +149,7 @@ class FaultyStore:
         await self._write("delete", self.inner.delete(owner, session))
 
 
-class FaultyModel:
+class FaultyModel(WrapperModel):
     """A Model that passes everything on and fails where its faults say. Calls are numbered from 1.
 
     A fault `before` strikes once the call has given `deltas` pieces (0: at once), a fault `after` when the reply
@@ -156,18 +157,9 @@ class FaultyModel:
     """
 
     def __init__(self, inner: Model, *faults: Fault | None) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.faults = [fault for fault in faults if fault is not None]
         self.calls = 0
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def prefers(self) -> ToolMode:
-        """As the wrapped model."""
-        return preferred_mode(self.inner)
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
         self.calls += 1
@@ -187,6 +179,3 @@ class FaultyModel:
         for fault in self.faults:
             if (fault.number, fault.when) == (number, when) and given in (None, fault.deltas):
                 await strike(fault, StreamCut(f"failed on purpose in call {number}"))
-
-    async def aclose(self) -> None:
-        await self.inner.aclose()
