@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.bare import bare_sqlite
-from causeline.adapters.stores import encoding, migrate, open_store, operations
-from causeline.adapters.stores.threads import converse
+from causeline.adapters.stores import open_store
+from causeline.adapters.stores.sql import encoding, schema_version, writes
+from causeline.adapters.stores.sql.sqlite_threads import converse
 from causeline.causal import AgentState, CausalNode, checkpoint_id
+from causeline.run.ledger import Call
 from causeline.runtime.records import Checkpoint, Commit, Run
 from causeline.runtime.store import Store
-from causeline.tools.calls import Call
 
 AT = "2026-11-30T10:00:00.000Z"
 OWNER = "default"
@@ -125,16 +126,16 @@ async def many_sessions(store: Store, name: str, sessions: int, count: int) -> f
 def same_statements(path: Path, count: int) -> list[float]:
     """Seconds of each commit of a step on a bare connection, in this thread: what handing it to the writer's thread is compared with."""
     connection = sqlite3.connect(path, isolation_level=None)
-    migrate.prepare(connection, str(path), 1.0)
+    schema_version.prepare(connection, str(path), 1.0)
     rounds = Rounds("bare")
     run = Run(id=rounds.run, session="bare", owner=OWNER, status="running", agent="a", created_at=AT, holder="h")
-    converse(connection, operations.start(run, encoding.run_body(run), "reject"))
+    converse(connection, writes.start(run, encoding.run_body(run), "reject"))
     spent: list[float] = []
     for commit in [commit for number in range(count) for commit in rounds.round(number)]:
         started = time.perf_counter()
-        writing = operations.writing(commit)
+        writing = writes.writing(commit)
         connection.execute("BEGIN IMMEDIATE")
-        converse(connection, operations.write(writing))
+        converse(connection, writes.write(writing))
         connection.execute("COMMIT")
         spent.append(time.perf_counter() - started)
     connection.close()

@@ -12,20 +12,20 @@ from causeline.adapters.hcl import read_hcl
 from causeline.adapters.models import open_model
 from causeline.adapters.stores import open_store
 from causeline.agent.definition import AgentDefinition
-from causeline.agent.manifest import GRAPHS, Manifest, ManifestFinding, manifest_from_plain, read_manifest
+from causeline.agent.manifest.manifest import GRAPHS, Manifest, ManifestFinding, manifest_from_plain, read_manifest
+from causeline.agent.manifest.source import read_source
 from causeline.agent.options import OPTION_NAMES, Options
-from causeline.agent.source import read_source
 from causeline.errors import CauselineError, Invalid, Misuse
-from causeline.models.emulate import in_mode
-from causeline.models.fallback import FallbackModel
+from causeline.models.emulated_tools import in_mode
+from causeline.models.fallback_model import FallbackModel
 from causeline.models.model import Model, ToolMode
-from causeline.models.retry import RetryModel
+from causeline.models.retry_model import RetryModel
 from causeline.policy import RetryPolicy
-from causeline.runtime.clock import SystemClock
 from causeline.runtime.handle import RunResult
 from causeline.runtime.inputs import Prompt
 from causeline.runtime.program import Program
 from causeline.runtime.runtime import Runtime
+from causeline.runtime.times import SystemClock
 from causeline.tools.approval import ApprovalMode
 from causeline.tools.skills import Skill
 from causeline.tools.toolbox import ToolLike

@@ -14,18 +14,18 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from causeline.agent.call_tools import patched
 from causeline.agent.options import Options
+from causeline.agent.react.call_tools import patched
 from causeline.assemble import opened
 from causeline.errors import Invalid
 from causeline.graph.node import Context, Node, Outcome, node
-from causeline.models.decode import decode_calls
 from causeline.models.messages import Message, ToolCall
 from causeline.models.model import Request
 from causeline.models.stream import collect
+from causeline.models.text_calls import decode_calls
 from causeline.models.transcript import result_text
+from causeline.run.ledger import Call, derive
 from causeline.tools.approval import Approve, Ask, Deny, resolve_all
-from causeline.tools.calls import Call, derive
 from causeline.tools.execute import argument_fault, execute
 from causeline.tools.human import question_text
 from causeline.tools.tool import Tool, ToolContext

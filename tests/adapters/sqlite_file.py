@@ -3,7 +3,7 @@
 import contextlib
 from pathlib import Path
 
-from causeline.adapters.stores.sqlite import SqliteStore
+from causeline.adapters.stores.sql.sqlite_store import SqliteStore
 
 
 @contextlib.asynccontextmanager

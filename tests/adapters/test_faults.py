@@ -8,7 +8,7 @@ from causeline.errors import Conflict, Unavailable
 from causeline.models.failures import ModelUnavailable, StreamCut
 from causeline.models.messages import Message
 from causeline.models.model import Finish, Model, Request, TextDelta
-from causeline.models.scripted import ScriptedModel
+from causeline.models.scripted_model import ScriptedModel
 from causeline.runtime.records import Run
 from causeline.runtime.store import Store
 from causeline.testing.faults import Delay, Fail, FaultyModel, FaultyStore, Kill

@@ -8,7 +8,7 @@ import pytest
 
 from causeline.adapters.models.local import LocalModel, LocalModelMissing, bounded
 from causeline.errors import Invalid
-from causeline.models.emulate import in_mode
+from causeline.models.emulated_tools import in_mode
 from causeline.models.failures import ContextTooLong, ModelRefused
 from causeline.models.messages import Message, ToolSpec
 from causeline.models.model import Request, TextDelta, preferred_mode

@@ -5,11 +5,11 @@ import sys
 import pytest
 
 from causeline.adapters.models import OpenAIModel, open_model
-from causeline.adapters.models.catalog import UnknownModelKind
+from causeline.adapters.models.model_names import UnknownModelKind
 from causeline.errors import Invalid, Missing
 from causeline.models.messages import Message
 from causeline.models.model import Request
-from causeline.models.scripted import InvalidScript
+from causeline.models.scripted_model import InvalidScript
 from causeline.models.stream import collect
 
 ASKED = Request([Message("user", "hi")])

@@ -352,7 +352,7 @@ def test_a_server_on_this_machine_needs_no_key(monkeypatch, url):
 async def test_a_message_is_converted_once_in_its_life(server, model, monkeypatch):
     import causeline.adapters.models.openai as adapter
     from causeline.adapters.models.wire import message_bytes
-    from causeline.models.rendered import Rendered
+    from causeline.models.rendered_messages import Rendered
 
     converted = []
     monkeypatch.setattr(adapter, "_rendered", Rendered(lambda message: converted.append(message) or message_bytes(message)))

@@ -19,7 +19,7 @@ asyncpg = pytest.importorskip("asyncpg", reason="no asyncpg: install causeline[p
 
 @contextlib.asynccontextmanager
 async def opened(url, **options):
-    from causeline.adapters.stores.postgres import PostgresStore
+    from causeline.adapters.stores.sql.postgres_store import PostgresStore
 
     store = PostgresStore(url, **options)
     await store.open()
@@ -119,7 +119,7 @@ class TestConnections:
 
     async def test_the_calls_that_wait_are_bounded(self, schema_url, monkeypatch):
         async with opened(schema_url) as store:
-            monkeypatch.setattr("causeline.adapters.stores.postgres.WAITING", 5)
+            monkeypatch.setattr("causeline.adapters.stores.sql.postgres_store.WAITING", 5)
             ends = await asyncio.gather(*[queue(store, f"r{n}", session=f"s{n}") for n in range(9)], return_exceptions=True)
             refusals = [end for end in ends if isinstance(end, BaseException)]
             assert len(refusals) == 4
@@ -130,7 +130,7 @@ class TestConnections:
         async with opened(schema_url) as store:
             writers = [await begin(store, f"r{n}", session=f"s{n}") for n in range(3)]
             with monkeypatch.context() as patch:
-                patch.setattr("causeline.adapters.stores.postgres._arguments", lambda given: 1 // 0)
+                patch.setattr("causeline.adapters.stores.sql.postgres_store._arguments", lambda given: 1 // 0)
                 ends = await asyncio.gather(*[writer.go() for writer in writers], return_exceptions=True)
             assert [type(end) for end in ends] == [ZeroDivisionError] * 3
             assert (await run_row(store)).head is None

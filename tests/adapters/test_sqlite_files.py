@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from causeline.adapters.stores import migrate, open_store
-from causeline.adapters.stores.sqlite import SqliteStore
-from causeline.adapters.stores.statements import migrations
+from causeline.adapters.stores import open_store
+from causeline.adapters.stores.sql import schema_version
+from causeline.adapters.stores.sql.sqlite_store import SqliteStore
+from causeline.adapters.stores.sql.statements import migrations
 from causeline.causal import VerifyError
 from causeline.errors import Corrupt, Invalid, Misuse, Unavailable
 from causeline.runtime.records import Run
@@ -76,8 +77,8 @@ class TestOpening:
             migrate_prepare(connection, place, patience)
             seen.extend(connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous"))
 
-        migrate_prepare = migrate.prepare
-        monkeypatch.setattr(migrate, "prepare", prepare)
+        migrate_prepare = schema_version.prepare
+        monkeypatch.setattr(schema_version, "prepare", prepare)
         async with opened(path):
             assert seen == ["wal", 2]
 
@@ -135,7 +136,7 @@ class TestOpening:
         async with opened(path) as store:
             await begin(store)
         with monkeypatch.context() as patch:
-            patch.setattr(migrate, "migrations", lambda dialect: broken)
+            patch.setattr(schema_version, "migrations", lambda dialect: broken)
             with pytest.raises(Corrupt):
                 await SqliteStore(path).open()
         async with opened(path) as store:
@@ -280,8 +281,8 @@ class TestLocksAndSpace:
             migrate_prepare(connection, place, patience)
             connection.execute("PRAGMA max_page_count = 120")
 
-        migrate_prepare = migrate.prepare
-        monkeypatch.setattr(migrate, "prepare", prepare)
+        migrate_prepare = schema_version.prepare
+        monkeypatch.setattr(schema_version, "prepare", prepare)
         async with opened(path) as store:
             writers = [await begin(store, f"r{n}", session=f"s{n}") for n in range(5)]
             commits = [writer.next(["x"]) for writer in writers[:4]]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from causeline.adapters.stores import migrate, readings, threads
-from causeline.adapters.stores.sqlite import SqliteStore
-from causeline.adapters.stores.statements import queries, resolve
+from causeline.adapters.stores.sql import reads, schema_version, sqlite_threads
+from causeline.adapters.stores.sql.sqlite_store import SqliteStore
+from causeline.adapters.stores.sql.statements import queries, resolve
 from causeline.errors import Conflict, Misuse, Unavailable
 from causeline.runtime.records import Run, Session
 from causeline.testing.store_laws.sample import KINDS, OWNER, begin, new_run, queue, run_row, session_row
@@ -28,13 +28,13 @@ class TestGroups:
         async with opened(path) as store:
             writers = [await begin(store, f"r{n}", session=f"s{n}") for n in range(60)]
             sizes = []
-            together = threads.Committer._together
+            together = sqlite_threads.Committer._together
 
             def counted(self, connection, items):
                 sizes.append(len(items))
                 return together(self, connection, items)
 
-            monkeypatch.setattr(threads.Committer, "_together", counted)
+            monkeypatch.setattr(sqlite_threads.Committer, "_together", counted)
             calls = []
             loop = asyncio.get_running_loop()
             call = loop.call_soon_threadsafe
@@ -69,7 +69,7 @@ class TestGroups:
                 yield
 
             with monkeypatch.context() as patch:
-                patch.setattr("causeline.adapters.stores.operations.renew", broken)
+                patch.setattr("causeline.adapters.stores.sql.writes.renew", broken)
                 with pytest.raises(ZeroDivisionError):
                     await store.renew("h1")
             assert len(await store.renew("h1")) == 1
@@ -88,7 +88,7 @@ class TestGroups:
             assert len(await store.renew("h1")) == 6
 
     async def test_the_queue_is_bounded(self, path, monkeypatch):
-        monkeypatch.setattr(threads, "WAITING", 5)
+        monkeypatch.setattr(sqlite_threads, "WAITING", 5)
         async with opened(path) as store:
             writers = [await queue(store, f"r{n}", session=f"s{n}") for n in range(20)]
             with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -159,7 +159,7 @@ class TestCost:
     def test_no_query_reads_a_whole_table(self, path):
         """Every query finds its rows through a key."""
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            migrate.prepare(connection, str(path), 1.0)
+            schema_version.prepare(connection, str(path), 1.0)
             for name, text in queries("sqlite").items():
                 if not name.startswith("rows_"):
                     count = max(map(int, re.findall(r"\?(\d+)", text)), default=0)
@@ -177,10 +177,10 @@ class TestCost:
                 {"owner": "o", "status": ("running",), "session": "s"},
             ]
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            migrate.prepare(connection, str(path), 1.0)
+            schema_version.prepare(connection, str(path), 1.0)
             for given in filters:
                 every: dict[str, Any] = {"owner": None, "session": None, "run": None, "name": None, "status": (), "limit": None}
-                name, parameters = next(readings.rows(kind, **(every | given)))
+                name, parameters = next(reads.rows(kind, **(every | given)))
                 scans = self._scans(connection, resolve(name, "sqlite"), parameters)
                 assert [scan for scan in scans if "run_active" not in scan] == [], given
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from causeline.adapters.stores import encoding, squeezing
-from causeline.adapters.stores.statements import migrations, queries
+from causeline.adapters.stores.sql import compression, encoding
+from causeline.adapters.stores.sql.statements import migrations, queries
 from causeline.errors import Corrupt, Invalid
-from causeline.tools.calls import CALL_STATES, MOVES
+from causeline.run.ledger import CALL_STATES, MOVES
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
 LEAF = st.none() | st.booleans() | st.integers(-(2**90), 2**90) | st.floats(allow_nan=False, allow_infinity=False) | TEXT
@@ -81,7 +81,7 @@ def test_damaged_columns_are_corrupt(data):
 @given(st.binary(min_size=1, max_size=400).map(lambda data: b"[" + data), st.integers(1, 300))
 def test_squeezed_bytes_expand_to_what_they_were(data, times):
     whole = data * times
-    assert squeezing.expand(squeezing.squeeze(whole)) == whole
+    assert compression.expand(compression.squeeze(whole)) == whole
 
 
 def test_rows_of_events_get_much_shorter():
@@ -94,10 +94,10 @@ def test_rows_of_events_get_much_shorter():
 
 def test_the_dictionary_never_changes():
     """Rows that are stored were squeezed with it. A better one is a second one, with a mark of its own."""
-    assert hashlib.sha256(squeezing._DICTIONARY_1).hexdigest() == "5912bdabbc3fc7fb5d02c503af6f1bbcaa995552ae6ae9fc33bd0825e758aa1c"
-    assert squeezing._MARK == b"\x01"
+    assert hashlib.sha256(compression._DICTIONARY_1).hexdigest() == "5912bdabbc3fc7fb5d02c503af6f1bbcaa995552ae6ae9fc33bd0825e758aa1c"
+    assert compression._MARK == b"\x01"
     assert (
-        squeezing.expand(bytes.fromhex("0123c3187314635053a4a191313045c60e255301"))
+        compression.expand(bytes.fromhex("0123c3187314635053a4a191313045c60e255301"))
         == b'[{"type":"step_started","node":"call_model","step":7,"ts":"2026-11-30T10:00:00.123Z"}]' * 3
     )
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from causeline import RunResult, Runtime
-from causeline.adapters.stores.memory import MemoryStore
+from causeline.adapters.stores.memory_store import MemoryStore
 from causeline.agent.definition import AgentDefinition
 from causeline.agent.options import Options
 from causeline.causal import CausalNode
-from causeline.models.emulate import in_mode
-from causeline.models.fallback import FallbackModel
+from causeline.models.emulated_tools import in_mode
+from causeline.models.fallback_model import FallbackModel
 from causeline.models.model import Model, Request
-from causeline.models.retry import RetryModel
-from causeline.models.scripted import ScriptedModel
+from causeline.models.retry_model import RetryModel
+from causeline.models.scripted_model import ScriptedModel
 from causeline.policy import RetryPolicy
 from tests.models.clocks import StillClock
 

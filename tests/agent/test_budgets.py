@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from causeline import tool
-from causeline.models.scripted import ScriptedModel
+from causeline.models.scripted_model import ScriptedModel
 from tests.agent.stage import Turns, calls, stage
 
 RAN = []

@@ -5,7 +5,7 @@ import pytest
 from causeline import tool
 from causeline.models.messages import ToolCall
 from causeline.models.model import CallDelta, Finish, TextDelta
-from causeline.tools.calls import derive
+from causeline.run.ledger import derive
 from tests.agent.stage import Turns, calls, stage
 
 RAN = []

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from causeline import ToolResult, tool
-from causeline.adapters.stores.memory import MemoryStore
-from causeline.agent.approvals import UNKNOWN_OUTCOME
+from causeline.adapters.stores.memory_store import MemoryStore
+from causeline.agent.react.judgement import UNKNOWN_OUTCOME
 from causeline.models.model import Finish, TextDelta
 from causeline.tools.tool import Resource
 from tests.agent.stage import Turns, calls, stage

@@ -6,7 +6,7 @@ import pytest
 
 from causeline.models.messages import Message
 from causeline.models.model import CallDelta, Finish, Retracted, TextDelta, Usage
-from causeline.models.scripted import ScriptedModel
+from causeline.models.scripted_model import ScriptedModel
 from tests.agent.stage import Heard, enduring, stage
 from tests.models.clocks import StillClock
 

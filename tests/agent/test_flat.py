@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import causeline
-from causeline.agent.flat import UNKNOWN, flat_document
+from causeline.agent.react.flat import UNKNOWN, flat_document
 from causeline.graph import load
 from causeline.models import ScriptedModel
 

@@ -6,7 +6,7 @@ import pytest
 
 from causeline import tool
 from causeline.causal import canonical
-from causeline.models.scripted import ScriptedModel
+from causeline.models.scripted_model import ScriptedModel
 from causeline.models.transcript import Transcript
 from tests.agent.stage import Turns, calls, stage
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from causeline import approve, deny, edit, tool
 from causeline.causal import verify_export
-from causeline.models.scripted import ScriptedModel
+from causeline.models.scripted_model import ScriptedModel
 from tests.agent.stage import Heard, stage
 
 PICK = {"name": "pick", "parameters": {"type": "object"}}

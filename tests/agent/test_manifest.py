@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from causeline.adapters.hcl import read_hcl
-from causeline.agent.manifest import InvalidManifest, environment_findings, manifest_from_plain, read_manifest
-from causeline.agent.source import toml_lines
+from causeline.agent.manifest.manifest import InvalidManifest, environment_findings, manifest_from_plain, read_manifest
+from causeline.agent.manifest.source import toml_lines
 from causeline.errors import Missing
 from causeline.tools.execute import execute
 from causeline.tools.tool import Origin, ToolContext
@@ -335,7 +335,7 @@ def test_missing_environment_variables_only_where_the_model_needs_them(folder):
 
 def test_reading_a_manifest_without_tools_imports_no_heavy_library(folder):
     path = write(folder, HEAD + '[graph]\ntype = "react"')
-    code = "import sys; from causeline.agent.manifest import read_manifest\n"
+    code = "import sys; from causeline.agent.manifest.manifest import read_manifest\n"
     code += f"read_manifest({str(path)!r}); assert 'pydantic' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 

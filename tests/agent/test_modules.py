@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from causeline.agent.manifest import InvalidManifest, manifest_from_plain, read_manifest
-from causeline.agent.modules import modules_beside
+from causeline.agent.manifest.manifest import InvalidManifest, manifest_from_plain, read_manifest
+from causeline.agent.manifest.modules import modules_beside
 
 HEAD = '[agent]\nmodel = "scripted:s.json"\n[graph]\ntype = "react"\n'
 GOOD = HEAD + '[[tools]]\npython = "tools:lookup"\n'

@@ -8,8 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from causeline.agent.option_checks import RULES
-from causeline.agent.options import OPTION_NAMES, InvalidOptions, Options, option_findings
-from causeline.agent.remember import DEFAULT_TYPES
+from causeline.agent.options import DEFAULT_TYPES, OPTION_NAMES, InvalidOptions, Options, option_findings
 from causeline.models import ScriptedModel
 from causeline.tools.skills import Skill
 

@@ -3,7 +3,7 @@
 import pytest
 
 from causeline import tool
-from causeline.agent.remember import note
+from causeline.agent.react.remember import note
 from causeline.errors import Invalid
 from tests.agent.stage import Turns, calls, stage
 

@@ -3,8 +3,8 @@
 import asyncio
 
 from causeline import ToolResult, tool
-from causeline.runtime.recall import LogRecall
-from causeline.tools.scope import Recalled
+from causeline.run.scope import Recalled
+from causeline.runtime.run_recall import LogRecall
 from tests.agent.stage import Moving, Turns, calls, stage
 
 

@@ -5,10 +5,10 @@ from importlib import resources
 import pytest
 
 from causeline import graph, tool
-from causeline.agent.call_model import call_model
-from causeline.agent.call_tools import call_tools
 from causeline.agent.definition import REACT, AgentDefinition
-from causeline.agent.entry import entrypoint, leave
+from causeline.agent.react.call_model import call_model
+from causeline.agent.react.call_tools import call_tools
+from causeline.agent.react.entrypoint import entrypoint, leave
 from causeline.errors import Missing
 from causeline.models.messages import Message
 from tests.agent.stage import calls, stage
@@ -24,7 +24,7 @@ CLIENT = {"name": "pick", "description": "Picks.", "parameters": {"type": "objec
 
 
 def document():
-    return graph.load(resources.files("causeline.agent").joinpath("react.jsonld").read_bytes())
+    return graph.load(resources.files("causeline.agent.react").joinpath("react.jsonld").read_bytes())
 
 
 def test_the_react_document_has_no_findings_even_with_its_own_nodes_only():

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from causeline import ToolContext, ToolResult, approve, fail, record, retry, tool
-from causeline.adapters.stores.memory import MemoryStore
-from causeline.agent.approvals import UNKNOWN_OUTCOME
+from causeline.adapters.stores.memory_store import MemoryStore
+from causeline.agent.react.judgement import UNKNOWN_OUTCOME
 from causeline.errors import Unavailable
 from causeline.models.model import Finish, TextDelta
 from causeline.tools.tool import Resource

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from causeline.agent.template import render, template_findings
+from causeline.agent.system_prompt import render, template_findings
 from causeline.errors import Misuse
 
 VALUES = {

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from causeline.causal import InvalidValue, canonical
-from causeline.causal.reading import decode
-from causeline.causal.writing import float_text
+from causeline.causal.canonical import float_text
+from causeline.causal.json_text import decode
 from tests.causal.values import any_value, floats, in_domain, integers, written_slowly
 
 

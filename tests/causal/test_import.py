@@ -9,9 +9,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from causeline.causal import KINDS, AgentState, Append, Limits, VerifyError, apply, identity, verify, verify_export
-from causeline.causal.checks import check_frontier
-from causeline.causal.ids import node_id
-from causeline.causal.reading import parse
+from causeline.causal.identity import node_id
+from causeline.causal.import_checks import check_frontier
+from causeline.causal.json_text import parse
 from causeline.errors import Misuse
 from tests.causal.logs import NOW, sample, states
 from tests.causal.values import any_value
@@ -227,10 +227,10 @@ def test_limits_stop_an_import():
 
 
 def test_a_limit_is_checked_before_the_work(monkeypatch):
-    monkeypatch.setattr("causeline.causal.checks.read_node", lambda *_: pytest.fail("read a node of too many"))
+    monkeypatch.setattr("causeline.causal.import_checks.read_node", lambda *_: pytest.fail("read a node of too many"))
     with pytest.raises(VerifyError, match="limit"):
         AgentState.from_json({"version": 1, "nodes": [0] * 11, "frontier": []}, Limits(nodes=10))
-    monkeypatch.setattr("causeline.causal.bundle.parse", lambda *_, **__: pytest.fail("parsed too large a text"))
+    monkeypatch.setattr("causeline.causal.verification.parse", lambda *_, **__: pytest.fail("parsed too large a text"))
     with pytest.raises(VerifyError, match="limit"):
         verify(b" " * 101, limits=Limits(bytes=100))
 

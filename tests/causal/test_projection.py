@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from causeline.causal import AgentState, Append, ViewTooLarge, apply, project
-from causeline.causal.projection import tokens
+from causeline.causal.view.projection import tokens
 from causeline.errors import Exhausted
 from tests.causal.logs import LATER, NOW, SYSTEM, appended, ask, log, remember, shown, turn
 from tests.causal.values import any_value

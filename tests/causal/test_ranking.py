@@ -3,9 +3,9 @@
 import pytest
 
 from causeline.causal import project
-from causeline.causal.catalog import catalog_of
-from causeline.causal.selection import _score
-from causeline.causal.terms import query_terms, terms
+from causeline.causal.view.catalog import catalog_of
+from causeline.causal.view.selection import _score
+from causeline.causal.view.words import query_terms, terms
 from causeline.errors import Misuse
 from tests.causal.logs import NOW, ask, log, remember, shown, turn
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from causeline.cli.decide import decide
+from causeline.cli.views.ask_person import decide
 from tests.cli.samples import asked
 
 LOOK = {"calls": [{"name": "lookup", "arguments": {"term": "x"}}]}

@@ -1,8 +1,8 @@
 """The causal graph as Mermaid text, and traces as lines."""
 
 from causeline.causal import AgentState
-from causeline.cli.drawing import causal_graph
-from causeline.cli.trace import node_text, trace
+from causeline.cli.views.drawing import causal_graph
+from causeline.cli.views.trace import node_text, trace
 from causeline.runtime.records import Checkpoint, Link, Run
 
 AT = "2026-01-01T00:00:00.000Z"

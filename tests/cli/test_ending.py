@@ -4,12 +4,12 @@ import shlex
 
 import pytest
 
-from causeline.cli import ending
+from causeline.cli.views import run_end
 from tests.cli.samples import asked, ended
 
 
 def words(result, *, said="", store=()):
-    return "".join(piece.text for piece in ending.told(result, said=said, store=store))
+    return "".join(piece.text for piece in run_end.told(result, said=said, store=store))
 
 
 @pytest.mark.parametrize(
@@ -24,11 +24,11 @@ def words(result, *, said="", store=()):
     ],
 )
 def test_exit_codes(status, reason, code):
-    assert ending.exit_code(ended(status, reason)) == code
+    assert run_end.exit_code(ended(status, reason)) == code
 
 
 def test_the_last_object_has_exactly_the_agreed_keys():
-    row = ending.as_json(ended("interrupted", "interrupted", interrupts=[asked(reason="policy")]))
+    row = run_end.as_json(ended("interrupted", "interrupted", interrupts=[asked(reason="policy")]))
     assert list(row) == ["run", "session", "head", "status", "stop_reason", "answer", "interrupts"]
     assert row["interrupts"] == [
         {
@@ -90,7 +90,7 @@ def test_a_question_is_shown_as_it_was_asked():
     "usage, said", [(None, ""), ({"input_tokens": 0}, ""), ({"input_tokens": 1200, "output_tokens": 3}, "1,200 in, 3 out")]
 )
 def test_tokens(usage, said):
-    assert ending.tokens(usage) == said
+    assert run_end.tokens(usage) == said
 
 
 def test_a_reason_that_repeats_the_status_is_left_out():

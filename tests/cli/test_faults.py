@@ -6,7 +6,7 @@ import pytest
 
 from causeline import errors
 from causeline.adapters.stores import refusals
-from causeline.cli import faults
+from causeline.cli.views import error_report
 
 
 @pytest.mark.parametrize(
@@ -23,18 +23,18 @@ from causeline.cli import faults
     ],
 )
 def test_every_kind_has_its_exit_code_and_keeps_its_message(error, code):
-    message, _, found = faults.explained(error)
+    message, _, found = error_report.explained(error)
     assert message.startswith("m")
     assert found == code
 
 
 def test_findings_are_listed_once():
-    message, _, _ = faults.explained(errors.Invalid("two faults: a is wrong", findings=["a is wrong", "b\x1b[31m is wrong"]))
+    message, _, _ = error_report.explained(errors.Invalid("two faults: a is wrong", findings=["a is wrong", "b\x1b[31m is wrong"]))
     assert message == "two faults: a is wrong\n  b is wrong"
 
 
 def test_a_busy_session_says_what_to_do():
-    _, hints, _ = faults.explained(errors.Conflict("busy", code="session_busy"))
+    _, hints, _ = error_report.explained(errors.Conflict("busy", code="session_busy"))
     assert "--on-busy" in hints[0]
 
 
@@ -53,7 +53,7 @@ def test_a_busy_session_says_what_to_do():
     ],
 )
 def test_advice_for_python_is_told_in_words_of_the_command(error, said, hint):
-    message, hints, _ = faults.explained(error)
+    message, hints, _ = error_report.explained(error)
     assert message.startswith(said)
     assert hint in hints[0]
     assert "on_busy" not in message
@@ -61,17 +61,17 @@ def test_advice_for_python_is_told_in_words_of_the_command(error, said, hint):
 
 
 def test_a_server_that_said_when_is_quoted():
-    assert faults.explained(errors.Unavailable("busy", retry_after=7.0))[1] == ["Try again in 7 s."]
+    assert error_report.explained(errors.Unavailable("busy", retry_after=7.0))[1] == ["Try again in 7 s."]
 
 
 def test_a_limit_is_named():
-    assert faults.explained(errors.Exhausted("too long", limit="depth"))[0] == "too long (limit: depth)"
+    assert error_report.explained(errors.Exhausted("too long", limit="depth"))[0] == "too long (limit: depth)"
 
 
 def test_an_unforeseen_error_is_one_line_without_a_traceback(capsys, monkeypatch):
     monkeypatch.delenv("CAUSELINE_DEBUG", raising=False)
-    monkeypatch.setattr(faults, "_debug", False)
-    assert faults.report(ExceptionGroup("g", [ExceptionGroup("h", [ValueError("line 1\nline 2")])])) == 1
+    monkeypatch.setattr(error_report, "_debug", False)
+    assert error_report.report(ExceptionGroup("g", [ExceptionGroup("h", [ValueError("line 1\nline 2")])])) == 1
     told = capsys.readouterr().err
     assert told.startswith("causeline: ValueError: line 1\n")
     assert "Traceback" not in told
@@ -83,7 +83,7 @@ def test_the_traceback_is_there_when_asked_for(capsys, monkeypatch):
     try:
         raise errors.Missing("no run")
     except errors.Missing as error:
-        faults.report(error)
+        error_report.report(error)
     told = capsys.readouterr().err
     assert "Traceback" in told
     assert "test_faults.py" in told
@@ -92,7 +92,7 @@ def test_the_traceback_is_there_when_asked_for(capsys, monkeypatch):
 def test_an_error_of_the_system_names_the_file():
     with pytest.raises(OSError, match="No such file") as caught:
         Path("/nowhere/at/all").read_bytes()
-    assert faults.explained(caught.value) == ("/nowhere/at/all: No such file or directory", [], 1)
+    assert error_report.explained(caught.value) == ("/nowhere/at/all: No such file or directory", [], 1)
 
 
 BROKEN = """

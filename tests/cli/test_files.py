@@ -131,7 +131,17 @@ def test_loading_the_table_loads_no_command():
     code = "import sys, causeline.cli.main; print(*sorted(name for name in sys.modules if name.startswith('causeline.')))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert loaded == [
-        f"causeline.{name}" for name in ("cli", "cli.faults", "cli.main", "cli.narrate", "cli.terminal", "cli.text", "errors")
+        f"causeline.{name}"
+        for name in (
+            "cli",
+            "cli.main",
+            "cli.views",
+            "cli.views.clean_text",
+            "cli.views.error_report",
+            "cli.views.narration",
+            "cli.views.terminal",
+            "errors",
+        )
     ]
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from causeline.cli.opening import place
-from causeline.cli.trace import decided
+from causeline.cli.views.trace import decided
 
 LOOK = {"calls": [{"name": "lookup", "arguments": {"term": "epoch"}}]}
 

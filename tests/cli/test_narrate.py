@@ -2,7 +2,7 @@
 
 import pytest
 
-from causeline.cli.narrate import Narrator
+from causeline.cli.views.narration import Narrator
 
 
 def say(*events, steps=False):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from causeline.cli.text import Cleaner, clean, command, exact, fields, line, short, shown
+from causeline.cli.views.clean_text import Cleaner, clean, command, exact, fields, line, short, shown
 
 HOSTILE = st.text(
     st.sampled_from(list("\x1b[]0;31mK\\\x07\x9b\x90\x9c\x9d\r\n\t\b\x00ab é\u202e\u2066\u200b\ufeff\U000e0041\ud800\u2028")), max_size=60

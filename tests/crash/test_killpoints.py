@@ -2,7 +2,7 @@
 
 import pytest
 
-from causeline.testing.killpoints.catalog import SCENARIOS
+from causeline.testing.killpoints.scenario_list import SCENARIOS
 from causeline.testing.killpoints.sweep import sweep
 
 pytestmark = pytest.mark.sweep

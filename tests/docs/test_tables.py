@@ -6,7 +6,7 @@ import pytest
 
 import causeline
 from causeline.agent.options import OPTION_NAMES, Options
-from causeline.graph import terms
+from causeline.graph.documents import vocabulary
 from causeline.models import ScriptedModel
 from tests.docs import pages
 
@@ -37,9 +37,9 @@ def test_every_option_of_an_agent_has_a_line_and_its_default():
 @pytest.mark.parametrize(
     "title, known",
     [
-        ("reducer", {f"`{name}`" for name in terms.REDUCER_PORTS}),
-        ("strategy", {f"`{name}`" for name in terms.GATHER_NEEDS}),
-        ("in Python", {f"`{kind}`" for kind in terms.KINDS}),
+        ("reducer", {f"`{name}`" for name in vocabulary.REDUCER_PORTS}),
+        ("strategy", {f"`{name}`" for name in vocabulary.GATHER_NEEDS}),
+        ("in Python", {f"`{kind}`" for kind in vocabulary.KINDS}),
     ],
 )
 def test_the_words_of_documents_are_all_explained(title, known):

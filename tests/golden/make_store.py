@@ -10,9 +10,9 @@ from pathlib import Path
 
 import causeline
 from causeline import approve
-from causeline.adapters.stores.sqlite import SqliteStore
+from causeline.adapters.stores.sql.sqlite_store import SqliteStore
 from causeline.graph import Graph, Outcome, node
-from causeline.models.scripted import ScriptedModel
+from causeline.models.scripted_model import ScriptedModel
 from causeline.runtime import GraphProgram
 from causeline.runtime.records import Progress
 from causeline.runtime.runtime import Runtime

@@ -8,8 +8,8 @@ import pytest
 
 import causeline
 from causeline import answer, approve, deny
-from causeline.adapters.stores.memory import MemoryStore
-from causeline.adapters.stores.sqlite import SqliteStore
+from causeline.adapters.stores.memory_store import MemoryStore
+from causeline.adapters.stores.sql.sqlite_store import SqliteStore
 from causeline.causal import verify_export
 from causeline.errors import Conflict
 from causeline.models.messages import Message

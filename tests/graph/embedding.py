@@ -3,7 +3,7 @@
 import asyncio
 
 from causeline.graph import Graph, Outcome
-from causeline.graph.document import DagReference
+from causeline.graph.documents.document import DagReference
 
 CHILD = "urn:t:child"
 

@@ -1,7 +1,7 @@
 """`items` through a body into `out`."""
 
 from causeline.graph import Graph, Outcome
-from causeline.graph.document import DagReference
+from causeline.graph.documents.document import DagReference
 
 ALL = {"all-success": "join", "partial": "join", "all-error": "join", "empty": "join"}
 

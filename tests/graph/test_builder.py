@@ -7,8 +7,8 @@ import pytest
 
 from causeline.errors import Misuse
 from causeline.graph import Graph, Node, Outcome, check, load, node
-from causeline.graph.document import DagReference, Gather, Reservoir, Scatter, Single
-from causeline.graph.plan import build_plan
+from causeline.graph.documents.document import DagReference, Gather, Reservoir, Scatter, Single
+from causeline.graph.engine.plan import build_plan
 from causeline.policy import RetryPolicy
 
 IRI = "urn:example:dag:built"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from causeline.graph import check, load, node
-from causeline.graph.builder import Graph
+from causeline.graph.documents.builder import Graph
 from tests.graph.planted import PLANTED
 from tests.graph.sample_documents import find, orders, place
 

@@ -10,9 +10,20 @@ from hypothesis import strategies as st
 
 from causeline.causal import canonical
 from causeline.graph import DocumentError, check, load
-from causeline.graph.codec import dump_linked
-from causeline.graph.document import DagBody, DagReference, Document, Embedded, Gather, Phase, Reservoir, Scatter, Single, Terminal
-from causeline.graph.strict import MAX_BYTES
+from causeline.graph.documents.codec import dump_linked
+from causeline.graph.documents.document import (
+    DagBody,
+    DagReference,
+    Document,
+    Embedded,
+    Gather,
+    Phase,
+    Reservoir,
+    Scatter,
+    Single,
+    Terminal,
+)
+from causeline.graph.documents.plain_json import MAX_BYTES
 from causeline.policy import RetryPolicy
 from tests.graph.random_documents import documents
 from tests.graph.sample_documents import DOCUMENT, find, orders, place

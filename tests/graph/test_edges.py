@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from causeline.graph.edges import MAX_LENGTH, EdgeError, compile_test
+from causeline.graph.documents.edges import MAX_LENGTH, EdgeError, compile_test
 
 
 def holds(text: str, **state: Any) -> bool:

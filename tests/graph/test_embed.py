@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from causeline.graph import Graph, Limits, Outcome, PositionMismatch, UnknownAnswer
-from causeline.graph.document import DagReference
+from causeline.graph.documents.document import DagReference
 from tests.graph.embedding import CHILD, ask, boom, child, parent
 from tests.graph.walking import ManualClock, Recording, dispatcher, others, run, through_json
 

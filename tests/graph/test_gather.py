@@ -6,7 +6,7 @@
 import pytest
 
 from causeline.graph import Graph, Outcome
-from causeline.graph.gather import STRATEGIES
+from causeline.graph.engine.gather import STRATEGIES
 from tests.graph.walking import Recording, dispatcher, run
 
 ALL = {"all-success": "join", "partial": "join", "all-error": "join", "empty": "join"}

@@ -9,7 +9,7 @@ import pytest
 
 from causeline.errors import Invalid
 from causeline.graph import Channels, Graph, Outcome, PositionMismatch, Reducer, replay
-from causeline.graph.state import as_reducer
+from causeline.graph.engine.channels import as_reducer
 from tests.graph.walking import ManualClock, Recording, chain, counting, dispatcher, run, through_json
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from causeline.errors import Misuse, Unavailable
 from causeline.graph import Outcome, StreamChannel
-from causeline.graph.document import Reservoir
+from causeline.graph.documents.document import Reservoir
 from tests.graph.fanning import double, fan
 from tests.graph.walking import Recording, chain, dispatcher, run
 

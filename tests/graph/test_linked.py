@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from pyld import jsonld
 
 from causeline.graph import Document, check, load, mermaid
-from causeline.graph.builder import Graph
-from causeline.graph.codec import dump_linked
-from causeline.graph.terms import CONTEXT
+from causeline.graph.documents.builder import Graph
+from causeline.graph.documents.codec import dump_linked
+from causeline.graph.documents.vocabulary import CONTEXT
 from tests.graph.random_documents import documents
 from tests.graph.sample_documents import orders
 

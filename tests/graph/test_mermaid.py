@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from causeline.graph import load, mermaid
-from causeline.graph.builder import Graph
+from causeline.graph.documents.builder import Graph
 from tests.graph.random_documents import documents
 from tests.graph.sample_documents import orders, place, placement
 
@@ -168,7 +168,7 @@ def test_every_line_of_a_random_drawing_is_well_formed(plain: dict[str, Any]) ->
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.text(max_size=6), min_size=1, max_size=8, unique=True))
 def test_different_iris_get_different_ids(iris: list[str]) -> None:
-    from causeline.graph.mermaid import _Ids
+    from causeline.graph.documents.mermaid import _Ids
 
     ids = _Ids()
     assert len({ids.of(iri) for iri in iris}) == len(iris)

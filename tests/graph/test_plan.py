@@ -4,7 +4,8 @@ import pytest
 
 from causeline.errors import Misuse
 from causeline.graph import Context, Graph, Outcome, load, node
-from causeline.graph.plan import build_plan, entrypoint_iri
+from causeline.graph.documents.document import entrypoint_iri
+from causeline.graph.engine.plan import build_plan
 from tests.graph.sample_documents import DOCUMENT, orders, place
 
 

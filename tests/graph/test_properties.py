@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from causeline.graph import Dispatcher, DocumentError, Graph, Limits, Outcome
-from causeline.graph.machine import Finish, Returned, Run, Started, begin, step, verdict
-from causeline.graph.plan import build_plan
-from causeline.graph.position import Reader
+from causeline.graph.engine.plan import build_plan
+from causeline.graph.engine.position import Reader
+from causeline.graph.engine.walk import Finish, Returned, Run, Started, begin, step, verdict
 from tests.graph.naive import NODES, REDUCERS, Sketch, interpret, sketches, start
 from tests.graph.walking import Recording, through_json
 
@@ -51,7 +51,7 @@ class Snapshots(Recording):
 
 def _replayed(values, delta):
     from causeline.graph import Channels
-    from causeline.graph.state import APPEND
+    from causeline.graph.engine.channels import APPEND
 
     channels = Channels(values, {"trace": APPEND})
     channels.replay(delta)

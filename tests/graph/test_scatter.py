@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from causeline.graph import Graph, Limits, Outcome, node
-from causeline.graph.document import DagReference
+from causeline.graph.documents.document import DagReference
 from causeline.policy import RetryPolicy
 from tests.graph.fanning import ALL, double, fan, item_document
 from tests.graph.walking import ManualClock, Recording, dispatcher, run

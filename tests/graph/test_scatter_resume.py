@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from causeline.graph import Graph, Outcome
-from causeline.graph.document import Reservoir
+from causeline.graph.documents.document import Reservoir
 from tests.graph.fanning import double, fan, item_document
 from tests.graph.walking import ManualClock, Recording, dispatcher, others, run, through_json
 

@@ -11,7 +11,7 @@ import pytest
 
 from causeline.graph import Outcome, StreamChannel
 from causeline.graph.dispatcher import UnknownSource
-from causeline.graph.document import Reservoir
+from causeline.graph.documents.document import Reservoir
 from tests.graph.fanning import double, fan, item_document
 from tests.graph.walking import ManualClock, dispatcher, others, run, through_json
 

@@ -5,13 +5,13 @@ import importlib.util
 import pytest
 
 from causeline.adapters.models import OpenAIModel, open_model
-from causeline.models.emulate import EmulatedTools, in_mode
-from causeline.models.fallback import FallbackModel
-from causeline.models.limit import LimitModel
+from causeline.models.emulated_tools import EmulatedTools, in_mode
+from causeline.models.fallback_model import FallbackModel
+from causeline.models.limit_model import LimitModel
 from causeline.models.messages import Message, ToolSpec
 from causeline.models.model import Request
-from causeline.models.retry import RetryModel
-from causeline.models.scripted import ScriptedModel
+from causeline.models.retry_model import RetryModel
+from causeline.models.scripted_model import ScriptedModel
 from causeline.policy import RetryPolicy
 from causeline.testing.model_laws import ModelCase, ModelLaws
 from tests.adapters.chat_server import running, text_chunks

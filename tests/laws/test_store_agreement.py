@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from causeline.adapters.stores import open_store
 from causeline.causal import AgentState
 from causeline.errors import CauselineError
+from causeline.run.ledger import CALL_STATES
 from causeline.runtime.records import Checkpoint, Commit, Interrupt, Progress, Run, RunPatch, Session
 from causeline.runtime.store import Store
 from causeline.testing.store_laws.sample import AT, OWNER, everything, new_call, new_interrupt, new_run, plain
-from causeline.tools.calls import CALL_STATES
 from tests.adapters.postgres_server import fresh_schema
 
 SMALL = st.integers(0, 3)

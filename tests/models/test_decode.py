@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from causeline.models.decode import Decoded, decode_calls, may_open_call
 from causeline.models.messages import ToolCall, ToolSpec
+from causeline.models.text_calls import Decoded, decode_calls, may_open_call
 
 OBJECT = {"type": "object", "properties": {"q": {"type": "string"}, "n": {"type": "integer"}}}
 TOOLS = [ToolSpec("lookup", "Look up.", OBJECT), ToolSpec("add", "Add.", OBJECT), ToolSpec("remember", "Keep.", {"type": "object"})]

@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from causeline.models.emulate import EmulatedTools, in_mode
+from causeline.models.emulated_tools import EmulatedTools, in_mode
 from causeline.models.messages import Message, ToolCall, ToolSpec
 from causeline.models.model import CallDelta, Finish, Request, Retracted, TextDelta, Usage
-from causeline.models.scripted import ScriptedModel
+from causeline.models.scripted_model import ScriptedModel
 from causeline.models.stream import collect, fold
 
 TOOLS = [ToolSpec("lookup", "Look up a word.", {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]})]

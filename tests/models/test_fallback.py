@@ -2,11 +2,11 @@ import pytest
 
 from causeline.errors import Misuse
 from causeline.models.failures import ModelRefused, ModelUnavailable, StreamCut
-from causeline.models.fallback import FallbackModel
+from causeline.models.fallback_model import FallbackModel
 from causeline.models.messages import Message
 from causeline.models.model import Request, Retracted, TextDelta
-from causeline.models.retry import RetryModel
-from causeline.models.scripted import ScriptedModel
+from causeline.models.retry_model import RetryModel
+from causeline.models.scripted_model import ScriptedModel
 from causeline.models.stream import collect, fold
 from causeline.policy import RetryPolicy
 from tests.models.clocks import StillClock

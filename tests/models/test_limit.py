@@ -5,10 +5,10 @@ import pytest
 
 from causeline.errors import Misuse
 from causeline.models.failures import ModelUnavailable
-from causeline.models.limit import LimitModel
+from causeline.models.limit_model import LimitModel
 from causeline.models.messages import Message
 from causeline.models.model import Request
-from causeline.models.scripted import ScriptedModel
+from causeline.models.scripted_model import ScriptedModel
 from causeline.models.stream import collect
 from tests.models.clocks import StillClock
 

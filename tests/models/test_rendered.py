@@ -1,7 +1,7 @@
 import gc
 
 from causeline.models.messages import Message
-from causeline.models.rendered import Rendered
+from causeline.models.rendered_messages import Rendered
 
 
 def test_a_message_is_rendered_once_in_its_life():

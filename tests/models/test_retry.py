@@ -6,8 +6,8 @@ import pytest
 from causeline.models.failures import ContextTooLong, ModelUnavailable, QuotaSpent, RateLimited
 from causeline.models.messages import Message
 from causeline.models.model import Attempt, Request, Retracted, TextDelta
-from causeline.models.retry import RetryModel
-from causeline.models.scripted import ScriptedModel
+from causeline.models.retry_model import RetryModel
+from causeline.models.scripted_model import ScriptedModel
 from causeline.models.stream import collect, fold
 from causeline.policy import RetryPolicy
 from tests.models.clocks import StillClock

@@ -3,9 +3,9 @@ import json
 import jsonschema_rs
 import pytest
 
-from causeline.models.decode import Decoded
 from causeline.models.messages import ToolCall, ToolSpec
-from causeline.models.schema import decode_schema_reply, examples, schema_for
+from causeline.models.schema_calls import decode_schema_reply, examples, schema_for
+from causeline.models.text_calls import Decoded
 
 CITY = ToolSpec("weather", "Weather in a city.", {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]})
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"], "additionalProperties": False}

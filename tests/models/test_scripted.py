@@ -5,7 +5,7 @@ import pytest
 from causeline.models.failures import RateLimited, StreamCut
 from causeline.models.messages import Message, ToolCall, ToolSpec
 from causeline.models.model import CallDelta, Finish, Request, Served, TextDelta, Usage
-from causeline.models.scripted import InvalidScript, ScriptedModel
+from causeline.models.scripted_model import InvalidScript, ScriptedModel
 from causeline.models.stream import collect
 
 TOOLS = [ToolSpec("lookup", "", {"type": "object"}), ToolSpec("other", "", {"type": "object"})]

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from causeline.models.text import Mender, is_clean, mend, mend_value
+from causeline.models.unicode_text import Mender, is_clean, mend, mend_value
 
 any_text = st.text(st.sampled_from("ab\0é😀\ud83d\ude00"), max_size=12)
 

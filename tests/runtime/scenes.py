@@ -10,7 +10,7 @@ from causeline import Runtime
 from causeline.adapters.stores import open_store
 from causeline.agent.definition import AgentDefinition
 from causeline.assemble import agent_of
-from causeline.models.scripted import ScriptedModel
+from causeline.models.scripted_model import ScriptedModel
 from causeline.runtime.store import Store
 from causeline.tools.human import ask_human
 from causeline.tools.tool import ToolContext

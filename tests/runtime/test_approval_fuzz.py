@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import causeline
 from causeline import approve, deny, edit
 from causeline.errors import Conflict, Invalid, Missing
-from causeline.models.scripted import ScriptedModel
+from causeline.models.scripted_model import ScriptedModel
 from causeline.runtime.records import CallRow, Interrupt, Run
 from causeline.tools.tool import ToolContext
 from tests.runtime.scenes import GRAPHS, asks, beside, runtime, store_at

@@ -7,7 +7,7 @@ import pytest
 
 import causeline
 from causeline import Corrupt, Misuse
-from causeline.adapters.stores.memory import MemoryStore
+from causeline.adapters.stores.memory_store import MemoryStore
 from causeline.runtime.records import Run
 from tests.runtime.scenes import URLS, Scene, runtime, store_at, told
 

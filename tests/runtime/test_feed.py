@@ -12,7 +12,7 @@ import pytest
 import causeline
 from causeline.errors import Missing
 from causeline.graph import Graph, Outcome, node
-from causeline.models.scripted import ScriptedModel
+from causeline.models.scripted_model import ScriptedModel
 from causeline.runtime import GraphProgram
 from causeline.runtime.feed import TAIL, Feed
 from causeline.runtime.records import Commit, Run, RunPatch

@@ -8,8 +8,8 @@ from causeline import answer, deny
 from causeline.causal import Append
 from causeline.errors import Invalid, Missing
 from causeline.graph import Graph, Outcome, node
+from causeline.run.scope import RunScope
 from causeline.runtime import GraphProgram
-from causeline.tools.scope import RunScope
 from tests.runtime.scenes import URLS, runtime, store_at
 
 RAN: list[str] = []

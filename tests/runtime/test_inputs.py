@@ -6,7 +6,7 @@ import pytest
 
 import causeline
 from causeline import Invalid, RunFailed
-from causeline.adapters.stores.memory import MemoryStore
+from causeline.adapters.stores.memory_store import MemoryStore
 from causeline.runtime.interrupts import WrongDecision
 from causeline.tools.tool import InvalidTool
 from tests.runtime.scenes import Scene, asks, runtime

@@ -9,7 +9,7 @@ import pytest
 import causeline
 from causeline import approve, deny, edit, fail, record, retry
 from causeline.errors import CauselineError, Conflict, Invalid, Missing
-from causeline.models.scripted import ScriptedModel
+from causeline.models.scripted_model import ScriptedModel
 from causeline.runtime.records import CallRow, Interrupt
 from causeline.tools.tool import ToolContext
 from tests.runtime.processes import append, die, ended, lines, spawn

@@ -10,10 +10,10 @@ import pytest
 
 import causeline
 from causeline.errors import Conflict, Unavailable
-from causeline.models.scripted import ScriptedModel
-from causeline.runtime.clock import SystemClock
+from causeline.models.scripted_model import ScriptedModel
 from causeline.runtime.lease import LeaseWatch, evidently_gone, looked_up, new_holder, retire
 from causeline.runtime.records import Commit, Run, RunPatch
+from causeline.runtime.times import SystemClock
 from causeline.testing.faults import Delay, Fail, FaultyStore
 from tests.runtime.processes import append, die, ended, spawn
 from tests.runtime.scenes import URLS, asks, beside, runtime, said, store_at

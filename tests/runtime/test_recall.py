@@ -3,7 +3,7 @@
 import pytest
 
 import causeline
-from causeline.adapters.stores.memory import MemoryStore
+from causeline.adapters.stores.memory_store import MemoryStore
 from tests.runtime.scenes import Scene, asks, runtime
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import causeline
 from causeline.errors import Conflict, Invalid, Missing
-from causeline.models.scripted import ScriptedModel
+from causeline.models.scripted_model import ScriptedModel
 from causeline.runtime.records import CallRow, Checkpoint, Interrupt, Progress, Run, Session
 from tests.runtime.processes import ended, spawn
 from tests.runtime.scenes import URLS, Scene, asks, runtime, said, store_at

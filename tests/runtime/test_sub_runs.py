@@ -6,7 +6,7 @@ import pytest
 
 import causeline
 from causeline.errors import Conflict
-from causeline.models.scripted import ScriptedModel
+from causeline.models.scripted_model import ScriptedModel
 from causeline.runtime.records import ACTIVE, Run
 from tests.runtime.processes import append, die, ended, lines, spawn
 from tests.runtime.scenes import GRAPHS, URLS, asks, runtime, said, store_at, told

@@ -2,11 +2,11 @@
 
 import asyncio
 
-from causeline.adapters.stores.memory import MemoryStore
+from causeline.adapters.stores.memory_store import MemoryStore
 from causeline.agent.definition import AgentDefinition
 from causeline.agent.options import Options
-from causeline.models.retry import RetryModel
-from causeline.models.scripted import ScriptedModel
+from causeline.models.retry_model import RetryModel
+from causeline.models.scripted_model import ScriptedModel
 from causeline.policy import RetryPolicy
 from causeline.runtime.records import Progress, Run
 from causeline.runtime.runtime import Runtime

@@ -8,7 +8,7 @@ import time
 import pytest
 
 import causeline
-from causeline.models.scripted import ScriptedModel
+from causeline.models.scripted_model import ScriptedModel
 from causeline.runtime.records import ACTIVE, Run
 from tests.runtime.processes import append, die, ended, lines, spawn
 from tests.runtime.scenes import URLS, asks, runtime, said, store_at

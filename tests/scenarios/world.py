@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from causeline.adapters.stores import open_store
-from causeline.adapters.stores.memory import MemoryStore
+from causeline.adapters.stores.memory_store import MemoryStore
 from causeline.assemble import Agent, agent_of
 from causeline.models.model import Model
 from causeline.runtime.program import Program

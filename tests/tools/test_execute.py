@@ -11,7 +11,7 @@ import pytest
 
 from causeline.causal import AgentState, Append, apply, canonical
 from causeline.errors import Unavailable
-from causeline.tools.calls import Call
+from causeline.run.ledger import Call
 from causeline.tools.execute import argument_fault, evidence, execute
 from causeline.tools.function import tool
 from causeline.tools.tool import Resource, ToolContext, ToolError, ToolResult, schema_tool

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from causeline.causal import canonical
-from causeline.tools.plain import NotPlain, plain, result_text, visible_text
+from causeline.tools.result_json import NotPlain, plain, result_text, visible_text
 
 
 class Level(enum.IntEnum):
@@ -129,7 +129,7 @@ def test_deep_frozensets_are_refused():
 
 
 def test_sets_are_in_the_same_order_in_every_process():
-    code = "from causeline.tools.plain import plain; print(plain({str(n) for n in range(50)}))"
+    code = "from causeline.tools.result_json import plain; print(plain({str(n) for n in range(50)}))"
     outputs = {
         subprocess.run([sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True).stdout
         for seed in ("1", "2")

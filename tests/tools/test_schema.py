@@ -2,7 +2,7 @@
 
 import pytest
 
-from causeline.tools.schema import InvalidSchema, Schema, first_fault, place, shortened
+from causeline.tools.json_schema import InvalidSchema, Schema, first_fault, place, shortened
 
 
 def test_faults_have_their_place():

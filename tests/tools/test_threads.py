@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from causeline.tools.threads import LeftRunning, Threads
+from causeline.tools.tool_threads import LeftRunning, Threads
 
 
 async def test_no_more_threads_than_wanted_or_allowed():

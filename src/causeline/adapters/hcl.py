@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from causeline.agent.source import Place, UnreadableText
+from causeline.agent.manifest.source import Place, UnreadableText
 from causeline.errors import Missing
 from causeline.models.messages import Json
 

@@ -9,21 +9,21 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from causeline.agent.call_model import call_model
-from causeline.agent.call_tools import call_tools
-from causeline.agent.conversation import Conversation, template_values
-from causeline.agent.entry import entrypoint, leave
-from causeline.agent.flat import FLAT_NODES, flat_document, tool_documents, with_tools
 from causeline.agent.options import Options
-from causeline.agent.output import typed
-from causeline.agent.remember import REMEMBER, parameters
-from causeline.agent.sub_runs import sub_run_tool
-from causeline.agent.template import render
+from causeline.agent.react.call_model import call_model
+from causeline.agent.react.call_tools import call_tools
+from causeline.agent.react.conversation import Conversation, template_values
+from causeline.agent.react.entrypoint import entrypoint, leave
+from causeline.agent.react.flat import FLAT_NODES, flat_document, tool_documents, with_tools
+from causeline.agent.react.output import typed
+from causeline.agent.react.remember import REMEMBER, parameters
+from causeline.agent.react.sub_agents import sub_run_tool
+from causeline.agent.system_prompt import render
 from causeline.errors import Invalid
 from causeline.graph import Document, Limits, Node, load
 from causeline.models.model import Model
+from causeline.run.scope import RunScope
 from causeline.tools.execute import argument_fault
-from causeline.tools.scope import RunScope
 from causeline.tools.tool import Tool, ToolContext, schema_tool
 from causeline.tools.toolbox import Toolbox, ToolLike
 
@@ -129,7 +129,7 @@ def remember_tool(options: Options) -> Tool:
 def _document(options: Options) -> Document:
     """The document an agent runs on: one of the two that come with causeline, or the caller's own."""
     if options.graph == "react":
-        return load(resources.files("causeline.agent").joinpath("react.jsonld").read_bytes())
+        return load(resources.files("causeline.agent.react").joinpath("react.jsonld").read_bytes())
     if options.graph == "react-flat":
         return flat_document()
     if isinstance(options.graph, Document):

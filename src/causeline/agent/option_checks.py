@@ -9,7 +9,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, cast, get_origin
 
-from causeline.agent.template import template_findings
+from causeline.agent.system_prompt import template_findings
 from causeline.tools.approval import approval_findings
 from causeline.tools.skills import Skill
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from causeline.agent.option_checks import RULES, is_model
-from causeline.agent.remember import DEFAULT_TYPES
 from causeline.errors import Invalid
 from causeline.models.messages import Json
 from causeline.models.model import Model, ToolMode
@@ -24,6 +23,13 @@ OBJECT = "$object"
 
 _TYPE_DESCRIPTION = 240
 _ALWAYS: Json = {}
+
+DEFAULT_TYPES: Mapping[str, str] = {
+    "memory": "Something that happened or is true and may matter later.",
+    "preference": "How the user likes things done.",
+    "wisdom": "A lesson that holds beyond this task.",
+    "artifact": "A thing that was made, and where it is.",
+}
 
 
 class InvalidOptions(Invalid):

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Any, TypedDict
 
+from causeline.causal.canonical import canonical
 from causeline.causal.limits import WRAPPED_DEPTH
-from causeline.causal.writing import canonical
 
 HASHED = ("parent", "run", "path", "node", "port", "next", "appended", "frontier", "delta", "position")
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from causeline.causal.writing import DEPTH
+from causeline.causal.canonical import DEPTH
 from causeline.errors import Corrupt, Misuse
 
 WRAPPED_DEPTH = 240

@@ -2,8 +2,8 @@
 
 from typing import Any, cast
 
+from causeline.causal.canonical import canonical
 from causeline.causal.limits import WRAPPED_DEPTH
-from causeline.causal.writing import canonical
 
 
 def fields(payload: Any) -> dict[str, Any]:

@@ -7,11 +7,11 @@ there is not written again. Nothing here reads a clock: `created_at` is given.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, overload
 
-from causeline.causal.checks import check_log, read_state
-from causeline.causal.ids import check_key, check_kind, node_id
+from causeline.causal.canonical import InvalidValue, canonical
+from causeline.causal.causal_node import CausalNode, check_time
+from causeline.causal.identity import check_key, check_kind, node_id
+from causeline.causal.import_checks import check_log, read_state
 from causeline.causal.limits import Limits
-from causeline.causal.node import CausalNode, check_time
-from causeline.causal.writing import InvalidValue, canonical
 from causeline.errors import Corrupt, Missing
 
 _CAUSED = frozenset({"tool_call", "tool_result", "answer", "protocol_error", "verification", "resource", "semantic"})

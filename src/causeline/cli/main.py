@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from causeline.cli.faults import report, set_debug
-from causeline.cli.terminal import harden_streams
+from causeline.cli.views.error_report import report, set_debug
+from causeline.cli.views.terminal import harden_streams
 
 _PANELS: Mapping[str, Sequence[str]] = {
     "Begin": ("demo", "new"),
@@ -24,6 +24,7 @@ _PANELS: Mapping[str, Sequence[str]] = {
     "Check": ("check", "graph"),
 }
 COMMANDS = tuple(name for names in _PANELS.values() for name in names)
+_HOMES = {"demo": "demo", "import": "commands.import_"}
 _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
 
@@ -38,7 +39,7 @@ Debug = Annotated[bool, typer.Option("--debug", callback=_debug, help=_DEBUG, sh
 
 
 class _Table(TyperGroup):
-    """Finds a command by name: it is `command`, or the group `app`, of the module `causeline.cli.NAME`."""
+    """Finds a command by name: it is `command`, or the group `app`, of the module `causeline.cli.commands.NAME`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -57,7 +58,7 @@ class _Table(TyperGroup):
 
 
 def _load(name: str) -> Any:
-    module = import_module(f"causeline.cli.{name if name != 'import' else 'import_'}")
+    module = import_module(f"causeline.cli.{_HOMES.get(name, f'commands.{name}')}")
     app = getattr(module, "app", None)
     if app is None:
         app = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -1,12 +1,10 @@
 """Opening the store and the agents that a command works with, and closing both again."""
 
 import asyncio
-import os
 import re
-import signal
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext, redirect_stdout, suppress
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import asynccontextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,8 +12,8 @@ import typer
 
 from causeline.assemble import Agent, agent_of, load_agent
 from causeline.assemble import open as open_runtime
-from causeline.cli.faults import CTRL_C
-from causeline.cli.options import DEFAULT_STORE, STORE_VARIABLE
+from causeline.cli.shared_arguments import STORE_VARIABLE
+from causeline.cli.views.error_report import CTRL_C
 from causeline.errors import Missing
 from causeline.runtime.records import ACTIVE, Run
 from causeline.runtime.runtime import Runtime
@@ -54,24 +52,6 @@ def leave(body: Coroutine[Any, Any, int | None], *, aside: bool = False) -> NoRe
     except (KeyboardInterrupt, asyncio.CancelledError):
         code = CTRL_C
     raise typer.Exit(code or 0)
-
-
-@contextmanager
-def on_signal(number: signal.Signals, action: Callable[[], object]) -> Generator[None]:
-    """Call `action` in the running event loop when the signal comes; where loops know no signals, leave it as it is."""
-    loop = asyncio.get_running_loop()
-    with suppress(NotImplementedError):
-        loop.add_signal_handler(number, action)
-    try:
-        yield
-    finally:
-        with suppress(NotImplementedError):
-            loop.remove_signal_handler(number)
-
-
-def store_words(store: str) -> Sequence[str]:
-    """The words that make another command line use the same store: none if it would anyway."""
-    return () if store == (os.environ.get(STORE_VARIABLE) or DEFAULT_STORE) else ("--store", store)
 
 
 def place(store: str) -> str:

@@ -1,18 +1,18 @@
 """The graph engine: documents, what may be done with them, and walking them. It has never heard of a language model."""
 
-from causeline.graph.builder import Graph
-from causeline.graph.channel import ChannelClosed, InnerFailed, StreamChannel
-from causeline.graph.check import check
-from causeline.graph.codec import dump_linked, load
+from causeline.graph.checks.document_checks import check
 from causeline.graph.dispatcher import Dispatcher, UnknownAnswer
-from causeline.graph.document import Document
-from causeline.graph.events import Emitted, Event, Failure, Journal, Limits, Progress, Result, Step
-from causeline.graph.execution import Execution
-from causeline.graph.finding import DocumentError, Finding
-from causeline.graph.mermaid import mermaid
+from causeline.graph.documents.builder import Graph
+from causeline.graph.documents.codec import dump_linked, load
+from causeline.graph.documents.document import Document
+from causeline.graph.documents.finding import DocumentError, Finding
+from causeline.graph.documents.mermaid import mermaid
+from causeline.graph.engine.channels import Channels, NotPlain, Reducer, replay
+from causeline.graph.engine.execution import Execution
+from causeline.graph.engine.position import Pause, PositionMismatch
+from causeline.graph.engine.step_events import Emitted, Event, Failure, Journal, Limits, Progress, Result, Step
+from causeline.graph.engine.stream_channel import ChannelClosed, InnerFailed, StreamChannel
 from causeline.graph.node import Context, Node, Outcome, node
-from causeline.graph.position import Pause, PositionMismatch
-from causeline.graph.state import Channels, NotPlain, Reducer, replay
 
 __all__ = [
     "ChannelClosed",

@@ -10,21 +10,21 @@ from difflib import get_close_matches
 from typing import Any, cast
 
 from causeline.errors import Conflict, Missing, Misuse
-from causeline.graph.check import check
-from causeline.graph.control import Control, SystemClock
-from causeline.graph.document import Document, Scatter
-from causeline.graph.embed import open_child
-from causeline.graph.events import Journal, Limits, Progress
-from causeline.graph.execution import Execution
-from causeline.graph.finding import DocumentError, Finding
-from causeline.graph.gather import Strategy
+from causeline.graph.checks.document_checks import check
+from causeline.graph.documents.document import Document, Scatter
+from causeline.graph.documents.finding import DocumentError, Finding
+from causeline.graph.engine.apply import fold
+from causeline.graph.engine.binding import Program, bind
+from causeline.graph.engine.channels import Channels, Combine, Reducer, as_reducer, plain
+from causeline.graph.engine.control import Control, SystemClock
+from causeline.graph.engine.embedded import open_child
+from causeline.graph.engine.execution import Execution
+from causeline.graph.engine.gather import Strategy
+from causeline.graph.engine.plan import Plan, build_plan
+from causeline.graph.engine.position import Child, Pause, PositionMismatch, Reader, pauses
+from causeline.graph.engine.scatter import OutcomeReducer
+from causeline.graph.engine.step_events import Journal, Limits, Progress
 from causeline.graph.node import Node
-from causeline.graph.plan import Plan, build_plan
-from causeline.graph.position import Child, Pause, PositionMismatch, Reader, pauses
-from causeline.graph.program import Program, bind
-from causeline.graph.replay import fold
-from causeline.graph.scatter import OutcomeReducer
-from causeline.graph.state import Channels, Combine, Reducer, as_reducer, plain
 from causeline.policy import Clock
 
 Reducers = Mapping[str, "str | Combine | Reducer"]

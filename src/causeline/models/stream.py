@@ -14,7 +14,7 @@ from typing import Any, NoReturn, cast
 
 from causeline.models.messages import Json, ToolCall
 from causeline.models.model import Attempt, CallDelta, Delta, Finish, ReasoningDelta, Reply, Retracted, Served, TextDelta, Usage
-from causeline.models.text import is_clean, mend
+from causeline.models.unicode_text import is_clean, mend
 
 _NOTHING = Usage()
 _NOBODY = Served("")

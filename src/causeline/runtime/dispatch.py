@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from causeline.errors import CauselineError, Conflict, Missing, Misuse, Unavailable
 from causeline.policy import Clock
-from causeline.runtime.clock import iso
 from causeline.runtime.feed import Feed, Key
 from causeline.runtime.lease import BEAT_SECONDS, LEASE_SECONDS, LeaseWatch, evidently_gone, looked_up, new_holder, retire
 from causeline.runtime.program import Program
 from causeline.runtime.records import ACTIVE, Run
 from causeline.runtime.runner import Loaded, Runner, end_as_cancelled, end_as_failed, hand_back
 from causeline.runtime.store import Store
+from causeline.runtime.times import iso
 
 CANCEL_SECONDS = 0.05
 WAIT_SECONDS = 1.0

@@ -10,8 +10,8 @@ from typing import Any, cast
 from causeline.causal import InvalidValue, canonical
 from causeline.errors import Invalid
 from causeline.graph import Pause, Step
+from causeline.run.ledger import arguments_hash, derive
 from causeline.runtime.records import Checkpoint, Interrupt, InterruptKind, Run
-from causeline.tools.calls import arguments_hash, derive
 
 DECISIONS: Mapping[InterruptKind, frozenset[str]] = {
     "approval": frozenset({"approve", "deny", "edit"}),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from causeline.graph import Document, Limits, Node
-from causeline.tools.scope import RunScope
+from causeline.run.scope import RunScope
 
 
 class Program(Protocol):

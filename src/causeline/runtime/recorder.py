@@ -13,16 +13,16 @@ from causeline.causal import AgentState, CausalNode, apply, checkpoint_id
 from causeline.errors import CauselineError
 from causeline.graph import Emitted, Step
 from causeline.graph import Progress as Finished
-from causeline.models.payloads import check_payload
+from causeline.models.payload_checks import check_payload
 from causeline.policy import Clock
+from causeline.run.ledger import FINISHED, Call
+from causeline.run.scope import RunScope
 from causeline.runtime import records
-from causeline.runtime.clock import iso
-from causeline.runtime.history import CALLS, LOG, add_usage
+from causeline.runtime.branch_history import CALLS, LOG, add_usage
 from causeline.runtime.interrupts import entries_of, interrupts_of
 from causeline.runtime.records import Checkpoint, Commit, Interrupt, Run, RunPatch
 from causeline.runtime.store import Store
-from causeline.tools.calls import FINISHED, Call
-from causeline.tools.scope import RunScope
+from causeline.runtime.times import iso
 
 SPOKEN = frozenset({"text_message_start", "reasoning_start", "tool_call_delta"})
 DELTAS = frozenset({"text_message_content", "reasoning_content", "tool_call_delta"})

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from causeline.causal import CausalNode
-from causeline.tools.calls import Call
+from causeline.run.ledger import Call
 
 RunStatus = Literal["queued", "running", "interrupted", "succeeded", "failed", "cancelled"]
 RUN_STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)

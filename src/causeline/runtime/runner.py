@@ -15,16 +15,16 @@ from causeline.errors import CauselineError
 from causeline.graph import Dispatcher, Execution, Reducer, Result
 from causeline.models.messages import Message
 from causeline.policy import Clock
-from causeline.runtime.clock import iso
+from causeline.run.ledger import Call, Ledger, arguments_hash
+from causeline.run.scope import Patience, RunScope
+from causeline.runtime.branch_history import CALLS, LOG, RESULT, Branch, context_at, usage_of
 from causeline.runtime.feed import Feed
-from causeline.runtime.history import CALLS, LOG, RESULT, Branch, context_at, usage_of
-from causeline.runtime.leftovers import calls_left, questions_left, unheard
+from causeline.runtime.open_ends import calls_left, questions_left, unheard
 from causeline.runtime.program import Program
 from causeline.runtime.recorder import WAIT, Recorder
 from causeline.runtime.records import CallRow, Checkpoint, Commit, Interrupt, Progress, Run, RunPatch, RunStatus, Session
 from causeline.runtime.store import Store
-from causeline.tools.calls import Call, Ledger, arguments_hash
-from causeline.tools.scope import Patience, RunScope
+from causeline.runtime.times import iso
 
 STATUS: Mapping[str, RunStatus] = {
     "completed": "succeeded",

@@ -10,22 +10,22 @@ from typing import Any, Self
 from causeline.errors import Conflict, Invalid, Missing, Unavailable
 from causeline.models.messages import Message
 from causeline.policy import Clock
-from causeline.runtime.clock import SystemClock, iso
+from causeline.run.scope import Recall, RunScope, SubRuns
+from causeline.runtime.branch_history import Branch
 from causeline.runtime.dispatch import Dispatch
 from causeline.runtime.feed import Feed
 from causeline.runtime.handle import RunHandle, RunResult
-from causeline.runtime.history import Branch
 from causeline.runtime.inputs import Prompt, context_object, decisions_by_interrupt, input_messages, tool_definitions
 from causeline.runtime.interrupts import check_decision
 from causeline.runtime.lease import BEAT_SECONDS, LEASE_SECONDS, describe
-from causeline.runtime.names import checked_name, given_name, new_name
 from causeline.runtime.program import Program
-from causeline.runtime.recall import LogRecall
 from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Interrupt, OnBusy, Run, Session
-from causeline.runtime.sessions import Sessions
+from causeline.runtime.run_names import checked_name, given_name, new_name
+from causeline.runtime.run_recall import LogRecall
+from causeline.runtime.session_verbs import Sessions
 from causeline.runtime.store import Store
 from causeline.runtime.sub_runs import RunsBelow
-from causeline.tools.scope import Recall, RunScope, SubRuns
+from causeline.runtime.times import SystemClock, iso
 
 Build = Callable[[Mapping[str, Any]], Program]
 

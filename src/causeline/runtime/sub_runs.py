@@ -10,12 +10,12 @@ from typing import Any, cast
 
 from causeline.errors import Conflict
 from causeline.models.messages import Message
-from causeline.runtime.clock import iso
+from causeline.run.ledger import derive
+from causeline.run.scope import RunScope, SubRun
 from causeline.runtime.dispatch import Dispatch
 from causeline.runtime.program import Program
 from causeline.runtime.records import ACTIVE, Run
-from causeline.tools.calls import derive
-from causeline.tools.scope import RunScope, SubRun
+from causeline.runtime.times import iso
 
 
 def names_below(run_id: str, call_id: str) -> tuple[str, str]:
@@ -24,7 +24,7 @@ def names_below(run_id: str, call_id: str) -> tuple[str, str]:
 
 
 class RunsBelow:
-    """See `causeline.tools.scope.SubRuns`."""
+    """See `causeline.run.scope.SubRuns`."""
 
     def __init__(self, dispatch: Dispatch, known: Callable[[Program], Program]) -> None:
         self._dispatch = dispatch

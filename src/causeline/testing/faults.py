@@ -16,7 +16,7 @@ from causeline.causal import CausalNode
 from causeline.errors import Unavailable
 from causeline.models.failures import StreamCut
 from causeline.models.model import Delta, Model, Request
-from causeline.models.wrapper import WrapperModel
+from causeline.models.wrapper_model import WrapperModel
 from causeline.runtime.records import CallRow, Commit, Link, OnBusy, Run, Session, Started
 from causeline.runtime.store import Row, Store
 

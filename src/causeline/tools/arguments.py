@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from causeline.causal import InvalidValue, canonical
 from causeline.models.messages import Json
 from causeline.models.stream import parse_arguments
+from causeline.tools.json_schema import shortened
 from causeline.tools.mending import mended
-from causeline.tools.plain import DEPTH, visible_text
-from causeline.tools.schema import shortened
+from causeline.tools.result_json import DEPTH, visible_text
 from causeline.tools.tool import Tool
 
 

@@ -15,14 +15,14 @@ from typing import Any
 from causeline.causal import Append, canonical
 from causeline.errors import CauselineError, Refused
 from causeline.models.messages import Json
-from causeline.models.text import is_clean
+from causeline.models.unicode_text import is_clean
+from causeline.run.ledger import Call
 from causeline.tools.arguments import Prepared, prepare
-from causeline.tools.calls import Call
-from causeline.tools.plain import plain, result_text, visible_text
-from causeline.tools.retry import Sleep, with_retries
-from causeline.tools.schema import shortened
-from causeline.tools.timeout import bounded
+from causeline.tools.json_schema import shortened
+from causeline.tools.result_json import plain, result_text, visible_text
 from causeline.tools.tool import InvalidTool, Resource, Tool, ToolContext, ToolError, ToolResult
+from causeline.tools.tool_retry import Sleep, with_retries
+from causeline.tools.tool_timeout import bounded
 from causeline.tools.trim import bound
 
 LOG = logging.getLogger("causeline.tools")

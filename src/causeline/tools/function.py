@@ -15,11 +15,11 @@ from typing import Any, cast, overload
 from causeline.errors import Misuse
 from causeline.models.messages import Json
 from causeline.tools.approval import ApprovalMode
-from causeline.tools.plain import plain
-from causeline.tools.schema import Schema, shortened
+from causeline.tools.json_schema import Schema, shortened
+from causeline.tools.result_json import plain
 from causeline.tools.signature import Parameters, Signature, innermost, read_signature
-from causeline.tools.threads import THREADS
 from causeline.tools.tool import MAX_CHARS, InvalidTool, OnUnknown, Origin, Tool, ToolContext
+from causeline.tools.tool_threads import THREADS
 
 
 class FunctionBody:

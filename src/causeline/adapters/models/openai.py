@@ -29,7 +29,7 @@ from causeline.adapters.models.wire import (
 from causeline.errors import Invalid, Missing
 from causeline.models.failures import ModelError, ModelTimeout, ModelUnavailable, StreamCut, seconds_to_wait
 from causeline.models.model import Delta, Request
-from causeline.models.rendered import Rendered
+from causeline.models.rendered_messages import Rendered
 
 PUBLIC_URL = "https://api.openai.com/v1"
 _DRAIN_SECONDS = 0.25

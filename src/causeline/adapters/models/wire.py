@@ -15,7 +15,7 @@ import orjson
 from causeline.models.failures import BadReply, ModelError, StreamCut, failure
 from causeline.models.messages import Content, Json, Message, ToolCall, ToolSpec
 from causeline.models.model import CallDelta, Delta, Finish, ReasoningDelta, Request, Served, TextDelta, Usage
-from causeline.models.text import Mender, mend_value
+from causeline.models.unicode_text import Mender, mend_value
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 _LINE_END = re.compile(rb"\r\n|\n|\r")

@@ -25,7 +25,7 @@ def open_store(url: str) -> Store:
 def _memory(url: str, rest: str) -> Store:
     if rest:
         raise Invalid(f"{url!r} names no store; a store in memory is memory://, without a name")
-    from causeline.adapters.stores.memory import MemoryStore
+    from causeline.adapters.stores.memory_store import MemoryStore
 
     return MemoryStore()
 
@@ -34,7 +34,7 @@ def _sqlite(url: str, rest: str) -> Store:
     path = rest.removeprefix("/")
     if path == rest or not path or path == ":memory:":
         raise Invalid(f"{url!r} names no file; write sqlite:///relative.db or sqlite:////absolute.db, or memory:// for no file at all")
-    from causeline.adapters.stores.sqlite import SqliteStore
+    from causeline.adapters.stores.sql.sqlite_store import SqliteStore
 
     return SqliteStore(path)
 
@@ -42,7 +42,7 @@ def _sqlite(url: str, rest: str) -> Store:
 def _postgres(url: str, _rest: str) -> Store:
     if find_spec("asyncpg") is None:
         raise Missing("a PostgreSQL store needs asyncpg; install it with: pip install 'causeline[postgres]'")
-    from causeline.adapters.stores.postgres import PostgresStore
+    from causeline.adapters.stores.sql.postgres_store import PostgresStore
 
     return PostgresStore(url)
 

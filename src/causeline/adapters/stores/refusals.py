@@ -1,8 +1,8 @@
 """Why a store says no: one code and one message for one reason, whichever backend says it."""
 
 from causeline.errors import Conflict, Missing
+from causeline.run.ledger import Call
 from causeline.runtime.records import Commit
-from causeline.tools.calls import Call
 
 
 def run_conflict(run_id: str) -> Conflict:

@@ -8,8 +8,8 @@ from causeline.adapters.stores import refusals
 from causeline.causal import canonical
 from causeline.causal.limits import WRAPPED_DEPTH
 from causeline.errors import Invalid, Misuse
+from causeline.run.ledger import CALL_STATES, MOVES, CallState
 from causeline.runtime.records import ACTIVE, STATUS_MOVES, CallRow, Checkpoint, Commit, Interrupt, Link, Progress, Run, Session
-from causeline.tools.calls import CALL_STATES, MOVES, CallState
 
 MOVES_INTO: Mapping[CallState, frozenset[CallState]] = {
     state: frozenset(origin for origin in CALL_STATES if state in MOVES[origin]) for state in CALL_STATES

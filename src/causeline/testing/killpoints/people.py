@@ -6,7 +6,7 @@ from typing import Any
 
 from causeline.assemble import Agent
 from causeline.models.messages import Message
-from causeline.models.scripted import ScriptedModel
+from causeline.models.scripted_model import ScriptedModel
 from causeline.runtime.interrupts import answer, approve, deny, record
 from causeline.runtime.program import Program
 from causeline.runtime.records import Interrupt

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from causeline.assemble import Agent
-from causeline.models.scripted import ScriptedModel
+from causeline.models.scripted_model import ScriptedModel
 from causeline.runtime.handle import RunResult
 from causeline.runtime.program import Program
 from causeline.runtime.runtime import Runtime

@@ -18,6 +18,6 @@ import pytest
 
 pytest.register_assert_rewrite(f"{__name__}.promises")
 
-from causeline.testing.model_laws.promises import ModelCase, ModelLaws  # noqa: E402 - assertions are rewritten on import
+from causeline.testing.model_laws.model_promises import ModelCase, ModelLaws  # noqa: E402 - assertions are rewritten on import
 
 __all__ = ["ModelCase", "ModelLaws"]

@@ -16,6 +16,6 @@ import pytest
 
 pytest.register_assert_rewrite(f"{__name__}.promises")
 
-from causeline.testing.node_laws.promises import NodeCase, NodeLaws  # noqa: E402 - assertions are rewritten on import
+from causeline.testing.node_laws.node_promises import NodeCase, NodeLaws  # noqa: E402 - assertions are rewritten on import
 
 __all__ = ["NodeCase", "NodeLaws"]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from causeline.errors import Conflict, Missing, Misuse
+from causeline.run.ledger import CALL_STATES, MOVES, CallState
 from causeline.runtime.records import CallRow, Commit, Interrupt, Progress, RunPatch
 from causeline.runtime.store import Store
 from causeline.testing.store_laws.sample import (
@@ -25,7 +26,6 @@ from causeline.testing.store_laws.sample import (
     session_row,
     take,
 )  # fmt: skip
-from causeline.tools.calls import CALL_STATES, MOVES, CallState
 
 
 def full(writer: Writer, place: int = 0) -> Commit:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from causeline.errors import Invalid
+from causeline.run.ledger import Call
 from causeline.runtime.records import CallRow, Checkpoint, Interrupt, Progress, Run, RunPatch
 from causeline.runtime.store import Store
 from causeline.testing.store_laws.sample import AT, OWNER, Writer, begin, everything, new_call, new_interrupt, new_run, queue, take
-from causeline.tools.calls import Call
 
 
 def _deep(levels: int) -> Any:

@@ -8,9 +8,9 @@ import pytest
 
 from causeline.causal import AgentState, CausalNode, checkpoint_id
 from causeline.errors import Conflict
+from causeline.run.ledger import Call, CallState
 from causeline.runtime.records import CallRow, Checkpoint, Commit, Interrupt, OnBusy, Progress, Run, RunPatch, Session
 from causeline.runtime.store import Store
-from causeline.tools.calls import Call, CallState
 
 OWNER = "ada"
 KINDS: tuple[Any, ...] = (Session, Run, Checkpoint, CallRow, Interrupt, Progress)

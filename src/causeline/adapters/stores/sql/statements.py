@@ -1,0 +1,80 @@
+"""SQL by name, read from the `.sql` files beside this module.
+
+A file holds blocks that begin with `-- name: some_name`. `queries.sql` is for every database, `<dialect>/queries.sql`
+adds to it or replaces from it, and `<dialect>/migrations/NNNN_name.sql` are the steps of the schema, in order.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Literal
+
+Dialect = Literal["sqlite", "postgres"]
+_FOLDER = Path(__file__).parent
+_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_PARAMETER = re.compile(r"\$(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step of the schema: `version` counts from 1 without gaps."""
+
+    version: int
+    name: str
+    statements: Sequence[str]
+
+
+@cache
+def queries(dialect: Dialect) -> Mapping[str, str]:
+    """Every named query, with parameters written as the dialect wants them."""
+    found = _blocks(_FOLDER / "queries.sql") | _blocks(_FOLDER / dialect / "queries.sql")
+    return {name: localized(text, dialect) for name, text in found.items()}
+
+
+@lru_cache(maxsize=512)
+def resolve(query: str, dialect: Dialect) -> str:
+    """The SQL of a named query; what follows the name is added to it."""
+    name, _, rest = query.partition(" ")
+    return f"{queries(dialect)[name]} {localized(rest, dialect)}"
+
+
+def localized(text: str, dialect: Dialect) -> str:
+    """SQL with `$1` parameters, with parameters as the dialect writes them."""
+    return _PARAMETER.sub(r"?\1", text) if dialect == "sqlite" else text
+
+
+@cache
+def migrations(dialect: Dialect) -> Sequence[Migration]:
+    """The steps of the schema, first to last."""
+    found: list[Migration] = []
+    for path in sorted((_FOLDER / dialect / "migrations").glob("*.sql")):
+        number, _, name = path.stem.partition("_")
+        found.append(Migration(int(number), name, _statements(path.read_text(encoding="utf-8"))))
+    return found
+
+
+def _blocks(path: Path) -> dict[str, str]:
+    if not path.exists():
+        return {}
+    parts = _NAME.split(path.read_text(encoding="utf-8"))
+    return {name: _without_comments(text) for name, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def _without_comments(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if line and not line.startswith("--"))
+
+
+def _statements(text: str) -> Sequence[str]:
+    """Statements end with `;` at the end of a line; a function's body keeps its own inside `$$`."""
+    found: list[str] = []
+    open_lines: list[str] = []
+    quoted = False
+    for line in _without_comments(text).splitlines():
+        open_lines.append(line)
+        quoted ^= line.count("$$") % 2 == 1
+        if line.endswith(";") and not quoted:
+            found.append("\n".join(open_lines).removesuffix(";"))
+            open_lines = []
+    return found

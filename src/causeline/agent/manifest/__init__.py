@@ -1,0 +1,1 @@
+"""An agent written down as a file."""

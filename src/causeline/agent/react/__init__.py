@@ -1,0 +1,1 @@
+"""The ReAct loop as nodes of a graph."""

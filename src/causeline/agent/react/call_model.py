@@ -1,0 +1,189 @@
+"""The step that asks the model: build the view, stream the reply, append it, say where to go.
+
+Law: whatever the model says becomes an `inference` node, and what follows from it has that node as parent. A reply
+that cannot be used is asked for again a bounded number of times, whatever is wrong with it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from causeline.agent.react.call_tools import announce, tell_result
+from causeline.agent.react.conversation import Conversation
+from causeline.agent.react.output import check_output
+from causeline.agent.react.remember import REMEMBER, note, only_remember
+from causeline.agent.react.speech import Speech
+from causeline.causal import AgentState, Append
+from causeline.errors import CauselineError, Exhausted, Invalid
+from causeline.graph.node import Context, Outcome, node
+from causeline.models.messages import ToolCall
+from causeline.models.model import Reply, Usage
+from causeline.models.text_calls import Decoded
+from causeline.run.ledger import Call, arguments_hash
+
+SPEAKS_AGAIN = 1
+"""How often a reply that says nothing is asked for again."""
+
+
+@node("urn:causeline:node:call_model", ports=("tools", "exit", "retry"), writes=("log", "calls", "result"))
+async def call_model(ctx: Context) -> Outcome:
+    """One model call. `tools` if the reply asks for any, `exit` with an answer or a failure, `retry` for a reply
+    that cannot be used."""
+    talk = ctx.use(Conversation)
+    log: AgentState = ctx.state["log"]
+    talk.fold(log)
+    try:
+        request, shown = talk.request(log)
+    except Exhausted as error:
+        return _failed("tokens", error)
+    speech = Speech(ctx, talk.scope, talk.options.on_token)
+    try:
+        reply = await speech.listen(talk.model.stream(request))
+    except Exception as error:  # noqa: BLE001 - whatever a model raises ends the run in good order
+        talk.scope.facts.update(_failure_facts(error, speech.fold.reply()))
+        return _failed("model_error", error)
+    talk.scope.facts.update(_facts(reply))
+    talk.scope.asked_by = speech.id
+    return _Reading(ctx, talk, reply, shown).outcome()
+
+
+class _Reading:
+    """What a reply comes to."""
+
+    def __init__(self, ctx: Context, talk: Conversation, reply: Reply, shown: tuple[str, ...]) -> None:
+        decoded: Decoded = talk.decode(reply)
+        self.ctx, self.talk = ctx, talk
+        self.text = decoded.text
+        self.spent = talk.budget_spent()
+        self.calls = () if self.spent else talk.named(decoded.calls, ctx.step)
+        self.unasked = decoded.calls if self.spent else ()
+        said = {"text": self.text, "calls": [call.to_json() for call in self.calls], "finish": reply.finish}
+        self.inference = Append("inference", said, parents=shown)
+        self.asked = [Append("tool_call", _asked(call), parents=(self.inference,)) for call in self.calls]
+        self.faults: list[Append] = []
+        if reply.finish == "length":
+            self._fault("cut_reply", "the reply was cut at its length limit")
+        if decoded.problem:
+            self._fault("unparseable_action", decoded.problem)
+
+    def outcome(self) -> Outcome:
+        spoke = bool(self.text.strip())
+        only_notes = only_remember([call.name for call in self.calls]) and REMEMBER in self.talk.toolbox
+        if self.calls and not (spoke and only_notes):
+            log = [self.inference, *self.asked, *self.faults]
+            return Outcome("tools", {"log": log, "calls": self.talk.rows(self.calls, self.ctx.step)})
+        return self._answer() if spoke else self._nothing()
+
+    def _nothing(self) -> Outcome:
+        """No text and no call that may run."""
+        if self.unasked:
+            detail = f"The tools cannot be used any more in this turn, so {self._unasked()} did not run. Answer with what you have."
+            return self._again("unexpected_call", detail, SPEAKS_AGAIN, stop_reason="tool_rounds")
+        return self._again("empty_reply", "the model's reply was empty", SPEAKS_AGAIN)
+
+    def _answer(self) -> Outcome:
+        """The text is the answer, with the notes that came beside it."""
+        if self.unasked:
+            self._fault("dropped_call", f"the reply asked for tools when none could be used: {self._unasked()}")
+        value, finding = check_output(self.talk.options, self.text)
+        answer = Append("answer", value, parents=(self.inference,)) if finding is None else None
+        kept = [_keep(self.talk, call, asked, answer) for call, asked in zip(self.calls, self.asked, strict=True)]
+        rows = [self._noted(call, index, result) for index, (call, (result, _)) in enumerate(zip(self.calls, kept, strict=True))]
+        results, notes = [result for result, _ in kept], [one for _, one in kept if one is not None]
+        more = {"calls": rows} if rows else {}
+        if answer is None:
+            return self._again("invalid_output", finding or "", self.talk.options.max_retries, [*results, *notes], more)
+        log = [self.inference, *self.asked, *self.faults, *results, answer, *notes]
+        return Outcome("exit", {"log": log, "result": {"stop_reason": _reason(self.talk), "answer": value}, **more})
+
+    def _unasked(self) -> str:
+        return ", ".join(dict.fromkeys(call.name for call in self.unasked))
+
+    def _again(
+        self,
+        code: str,
+        detail: str,
+        retries: int,
+        before: Sequence[Append] = (),
+        more: dict[str, Any] | None = None,
+        *,
+        stop_reason: str = "model_error",
+    ) -> Outcome:
+        """Ask once more, or end the run: every `retries + 1` faults of one kind since the last use of tools are one too many."""
+        fault = self._fault(code, detail)
+        log = [self.inference, *self.asked, *self.faults[:-1], *before, fault]
+        if (self.talk.transcript.faults.get(code, 0) + 1) % (retries + 1):
+            return Outcome("retry", {"log": log, **(more or {})})
+        error = {"code": code, "message": detail if not retries else f"{detail} (asked {retries + 1} times)"}
+        return Outcome("exit", {"log": log, "result": {"stop_reason": stop_reason, "failed": True, "error": error}, **(more or {})})
+
+    def _fault(self, code: str, detail: str) -> Append:
+        fault = Append("protocol_error", {"code": code, "detail": detail}, parents=(self.inference,))
+        self.faults.append(fault)
+        return fault
+
+    def _noted(self, call: ToolCall, index: int, result: Append) -> Call:
+        """The ledger row of a note that came beside an answer, told like any other call."""
+        ok = bool(result.payload["ok"])
+        row = Call(
+            call_id=call.id,
+            name=call.name,
+            arguments=call.arguments,
+            args_hash=arguments_hash(call.arguments),
+            index=index,
+            step=self.ctx.step,
+            state="succeeded" if ok else "failed",
+            ok=ok,
+            result=result.payload["result"],
+        )
+        announce(self.ctx, row, self.talk.scope)
+        tell_result(self.ctx, row, self.talk.scope, place=1 + index)
+        return row
+
+
+def _asked(call: ToolCall) -> dict[str, Any]:
+    """The payload of a tool_call. Arguments that did not parse stand as they were written, and once more as `raw`."""
+    raw = {"raw": call.arguments} if isinstance(call.arguments, str) else {}
+    return {"call_id": call.id, "name": call.name, "args": call.arguments, **raw}
+
+
+def _keep(talk: Conversation, call: ToolCall, asked: Append, answer: Append | None) -> tuple[Append, Append | None]:
+    """The result node of a note beside a text, and the note itself where it can be kept. It rests on the answer, or on
+    its own result where the text is none."""
+    options = talk.options
+    made = Append("tool_result", {"call_id": call.id, "tool": call.name, "result": "kept", "ok": True}, parents=(asked,))
+    try:
+        return made, note(call.arguments, options.semantic_types(), dynamic=options.allow_dynamic_node_types, parent=answer or made)
+    except Invalid as error:
+        return Append("tool_result", {"call_id": call.id, "tool": call.name, "result": error.message, "ok": False}, parents=(asked,)), None
+
+
+def _reason(talk: Conversation) -> str:
+    return "tool_rounds" if talk.budget_spent() else "answered"
+
+
+def _failed(reason: str, error: Exception) -> Outcome:
+    code = error.code if isinstance(error, CauselineError) else type(error).__name__
+    told = {"code": code, "message": str(error) or code}
+    return Outcome("exit", {"result": {"stop_reason": reason, "failed": True, "error": told}})
+
+
+def _facts(reply: Reply) -> dict[str, Any]:
+    facts: dict[str, Any] = {"usage": reply.usage.to_json(), "model": reply.model}
+    if reply.request_id:
+        facts["request_id"] = reply.request_id
+    if any(reply.provider_ids):
+        facts["provider_ids"] = list(reply.provider_ids)
+    if reply.attempts:
+        facts["attempts"] = [one.to_json() for one in reply.attempts]
+    return facts
+
+
+def _failure_facts(error: Exception, heard: Reply) -> dict[str, Any]:
+    """Who failed how, and what was used up for it."""
+    facts: dict[str, Any] = {}
+    if heard.usage != Usage():
+        facts["usage"] = heard.usage.to_json()
+    attempts = error.facts.get("attempts") if isinstance(error, CauselineError) else None
+    if attempts or heard.attempts:
+        facts["attempts"] = attempts or [one.to_json() for one in heard.attempts]
+    return facts

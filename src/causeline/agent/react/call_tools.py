@@ -1,0 +1,267 @@
+"""The step that runs tools: every call of the latest reply that has no result yet.
+
+Law: a finished call is never run again. A result is recorded when it arrives and becomes causal nodes with
+the step, in call order, so that timing never changes an id. Calls that wait for a person or for the client
+never keep the others from running.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from causeline.agent.react.conversation import Conversation
+from causeline.agent.react.judgement import Verdict, as_edited, judge
+from causeline.agent.react.remember import REMEMBER, note
+from causeline.agent.react.sub_agents import below
+from causeline.causal import AgentState, Append
+from causeline.errors import Invalid
+from causeline.graph.node import Context, Outcome, node
+from causeline.models.transcript import repeated, result_text
+from causeline.run.ledger import FINISHED, Call, CallState, Ledger
+from causeline.run.scope import RunScope, merged, message_id
+from causeline.tools.execute import Executed, evidence, execute
+from causeline.tools.result_json import plain
+from causeline.tools.tool import Tool, ToolContext
+
+
+@node("urn:causeline:node:call_tools", ports=("model", "exit"), writes=("log", "calls", "context", "result"))
+async def call_tools(ctx: Context) -> Outcome:
+    """Run what can run. `model` when every call has a result, `exit` when the client has calls to execute,
+    paused while a person has to answer."""
+    step = ToolStep(ctx)
+    await step.run()
+    return step.outcome()
+
+
+class ToolStep:
+    """One visit of the tools step, for all calls that are open or for the one that is named."""
+
+    def __init__(self, ctx: Context, only: str | None = None) -> None:
+        self.ctx = ctx
+        self.talk = ctx.use(Conversation)
+        if "log" in ctx.state:
+            self.talk.fold(ctx.state["log"])
+        self.ledger = ctx.use(Ledger)
+        held = self.ledger.open_calls()
+        self.calls: dict[str, Call] = {call.call_id: call for call in held if self._is_mine(call, only)}
+        self.questions: list[Mapping[str, Any]] = []
+        served = [call.call_id for call in held if not call.client and (only is not None or call.call_id in self.calls)]
+        self._places = {call_id: place for place, call_id in enumerate(served)}
+
+    def _is_mine(self, call: Call, only: str | None) -> bool:
+        """The ledger may still hold calls whose result the log has by now."""
+        return call.call_id in self.talk.transcript.open if only is None else call.call_id == only
+
+    async def run(self) -> None:
+        """Announce the calls, settle what needs no running, then run the rest group by group."""
+        for call in self.calls.values():
+            announce(self.ctx, as_edited(self.talk, call, self.talk.scope.answers.get(call.call_id)), self.talk.scope)
+        ready: dict[str, Call] = {}
+        asked: list[Call] = []
+        for call in list(self.calls.values()):
+            if call.client:
+                continue
+            if call.state in FINISHED or (call.state == "unknown" and call.result is not None):
+                self._tell(call)
+                continue
+            verdict = await judge(self.talk, call, self.talk.scope.answers.get(call.call_id))
+            if verdict.question is not None:
+                asked += self._ask(call, verdict)
+            elif verdict.settled:
+                await self._finish(call, Executed(ok=verdict.ok, result=verdict.result), verdict.state)
+            else:
+                ready[call.call_id] = replace(call, arguments=verdict.arguments, args_hash=verdict.args_hash)
+        if asked:
+            await self.ledger.move(asked)
+        for group in self.talk.segments([(call.call_id, call.name) for call in ready.values()]):
+            await self._group([ready[call_id] for call_id in group])
+
+    async def _group(self, calls: Sequence[Call]) -> None:
+        """Run calls side by side, at most `tool_concurrency` at once. Each batch is claimed with one write."""
+        width = self.talk.options.tool_concurrency
+        for start in range(0, len(calls), width):
+            batch = calls[start : start + width]
+            claims = [self._claimed(call) for call in batch if self._needs_claim(call)]
+            if claims:
+                await self.ledger.move(claims)
+            if len(batch) == 1:
+                await self._execute(batch[0])
+                continue
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    for call in batch:
+                        tasks.create_task(self._execute(call))
+            except BaseExceptionGroup as several:
+                raise several.exceptions[0] from several
+
+    def _needs_claim(self, call: Call) -> bool:
+        tool = self.talk.toolbox.get(call.name)
+        return call.state != "started" and tool is not None and tool.needs_started
+
+    def _claimed(self, call: Call) -> Call:
+        claimed = replace(call, state="started", attempts=call.attempts + 1)
+        self.calls[call.call_id] = claimed
+        return claimed
+
+    async def _execute(self, call: Call) -> None:
+        tool = self.talk.toolbox.get(call.name)
+        if call.name == REMEMBER and tool is not None:
+            executed = self._remember(call)
+        else:
+            executed = await execute(tool, call.arguments, self._context(call, tool), known=self.talk.toolbox.names(), name=call.name)
+        await self._finish(call, executed, "succeeded" if executed.ok else "failed")
+
+    def _context(self, call: Call, tool: Tool | None) -> ToolContext:
+        def progress(event: Mapping[str, Any]) -> None:
+            self.ctx.emit({"type": "tool_progress", "tool_call_id": call.call_id, "progress": plain(dict(event))})
+
+        scope, options = self.talk.scope, self.talk.options
+        return ToolContext(
+            call_id=call.call_id,
+            run_id=scope.run_id,
+            session_id=scope.session_id,
+            attempt=max(self.calls[call.call_id].attempts, 1),
+            context=self.ctx.state.get("context") or {},
+            progress=progress,
+            sub_run=below(self.ctx, scope, call.call_id),
+            timeout=tool.timeout if tool and tool.timeout is not None else options.tool_timeout,
+            retries=tool.retries if tool and tool.retries else options.tool_retries,
+        )
+
+    def _remember(self, call: Call) -> Executed:
+        try:
+            note(call.arguments, self.talk.options.semantic_types(), dynamic=self.talk.options.allow_dynamic_node_types, parent="")
+        except Invalid as error:
+            return Executed(ok=False, result=error.message)
+        return Executed(ok=True, result="kept")
+
+    async def _finish(self, call: Call, executed: Executed, state: CallState) -> None:
+        row = replace(
+            self.calls[call.call_id],
+            state=state,
+            ok=executed.ok,
+            result=executed.result,
+            arguments=call.arguments,
+            args_hash=call.args_hash,
+            reported=executed.reported(),
+        )
+        self.calls[call.call_id] = row
+        self._tell(row)
+        await self.ledger.finish(row)
+
+    def _tell(self, row: Call) -> None:
+        tell_result(self.ctx, row, self.talk.scope, self._places[row.call_id])
+
+    def _ask(self, call: Call, verdict: Verdict) -> Sequence[Call]:
+        """Note a question to a person. Returns the call's row if it changes: from now on it waits for the answer."""
+        self.questions.append(
+            {
+                "kind": verdict.kind,
+                "tool_call_id": call.call_id,
+                "name": call.name,
+                "arguments": verdict.arguments,
+                "args_hash": verdict.args_hash,
+                "question": verdict.question,
+                "reason": verdict.reason,
+            }
+        )
+        if call.state != "pending":
+            return ()
+        self.calls[call.call_id] = replace(call, state="awaiting")
+        return (self.calls[call.call_id],)
+
+    def outcome(self) -> Outcome:
+        """What the visit writes and where it goes."""
+        if self.questions:
+            return Outcome.pause({"interrupts": self.questions})
+        finished = [call for call in self.calls.values() if not call.client]
+        writes: dict[str, Any] = {"log": [one for call in finished for one in logged(self.talk, call)]}
+        context = patched(self.ctx.state.get("context") or {}, finished)
+        if context is not None:
+            writes["context"] = context
+            self.ctx.emit({"type": "context_changed", "context": context})
+        stop = self._failed(finished) or self._looped(finished, writes["log"])
+        client = [call.call_id for call in self.calls.values() if call.client and call.state == "awaiting"]
+        if stop is not None:
+            writes["result"] = stop
+        elif client:
+            writes["result"] = {"stop_reason": "client_tools", "answer": None, "pending_tool_call_ids": client}
+        return Outcome("exit" if stop or client else "model", writes)
+
+    def _failed(self, finished: Sequence[Call]) -> Mapping[str, Any] | None:
+        """Why a failed call ends the run, where the agent wants that."""
+        failed = next((call for call in finished if not call.ok and call.state == "failed"), None)
+        if failed is None or self.talk.options.tool_error_mode != "raise":
+            return None
+        error = {"code": "tool_error", "message": f"{failed.name} failed: {result_text(failed.result)}"}
+        return {"stop_reason": "tool_error", "failed": True, "error": error}
+
+    def _looped(self, finished: Sequence[Call], appends: list[Append]) -> Mapping[str, Any] | None:
+        """Adds a warning where a call has had the same result too often in a row; if the model had been warned before, why
+        the run ends."""
+        most, transcript = self.talk.options.max_repeats, self.talk.transcript
+        seen = transcript.repeats
+        warned = seen[1] >= most
+        results = [one for one in appends if one.kind == "tool_result"]
+        for call, result in zip(finished, results, strict=True):
+            asked, _, arguments = transcript.open[call.call_id]
+            seen = repeated(seen, call.name, arguments, call.result)
+            warned = warned and seen[1] > 1
+            if seen[1] > most and warned:
+                error = {"code": "loop", "message": f"{call.name} was called {seen[1]} times in a row with the same arguments and result"}
+                return {"stop_reason": "loop", "failed": True, "error": error}
+            if seen[1] == most:
+                detail = (
+                    f"{call.name} has now returned this same result {seen[1]} times in a row for the same arguments. "
+                    "Do something else, or answer with what you have; once more and the run is stopped."
+                )
+                appends.append(Append("protocol_error", {"code": "repeated_call", "detail": detail}, parents=(self._asker(asked), result)))
+        return None
+
+    def _asker(self, asked: str) -> str:
+        """The inference a tool_call rests on."""
+        log: AgentState = self.ctx.state["log"]
+        return log.node(asked).parents[0]
+
+
+def logged(talk: Conversation, call: Call) -> list[Append]:
+    """What a call's result adds to the log: the result, then what the tool reported beside it, or the note that was kept."""
+    asked = talk.transcript.open[call.call_id][0]
+    payload = {"call_id": call.call_id, "tool": call.name, "result": call.result, "ok": bool(call.ok)}
+    result = Append("tool_result", payload, parents=(asked,))
+    appends = [result, *evidence(call, result)]
+    if call.name == REMEMBER and call.ok and not call.client:
+        appends.append(note(call.arguments, talk.options.semantic_types(), dynamic=talk.options.allow_dynamic_node_types, parent=result))
+    return appends
+
+
+def announce(ctx: Context, call: Call, scope: RunScope) -> None:
+    """Tell of a call, whole; whoever records the events sees to it that this happens once in a run."""
+    asked_by = {"message_id": scope.asked_by} if scope.asked_by else {}
+    ctx.emit({"type": "tool_call_start", "tool_call_id": call.call_id, "name": call.name, "client": call.client, **asked_by})
+    ctx.emit({"type": "tool_call_args", "tool_call_id": call.call_id, "delta": result_text(call.arguments)})
+    ctx.emit({"type": "tool_call_end", "tool_call_id": call.call_id})
+
+
+def tell_result(ctx: Context, call: Call, scope: RunScope, place: int) -> None:
+    """Tell of a call's result, which becomes the message number `place` of the step."""
+    ctx.emit(
+        {
+            "type": "tool_call_result",
+            "tool_call_id": call.call_id,
+            "message_id": message_id(scope.run_id, ctx.step, place),
+            "content": result_text(call.result),
+            "is_error": not call.ok,
+        }
+    )
+
+
+def patched(context: Mapping[str, Any], calls: Sequence[Call]) -> Mapping[str, Any] | None:
+    """The context object after the tools' patches, in call order; None if nothing was patched."""
+    patches = [call.reported["context_patch"] for call in calls if call.reported and call.reported.get("context_patch")]
+    if not patches:
+        return None
+    for patch in patches:
+        context = merged(context, patch)
+    return context

@@ -1,0 +1,189 @@
+"""One run of one agent: what its nodes share between steps.
+
+Law: everything here is derived from the log, the options and the run's scope. A process that takes the run
+over builds it again and goes on exactly where the other one was.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from causeline.agent.options import Options
+from causeline.agent.react.remember import REMEMBER
+from causeline.causal import AgentState, InvalidValue, canonical, project
+from causeline.causal.payload import recalled_text
+from causeline.models.emulated_tools import EmulatedTools
+from causeline.models.messages import Json, Message, ToolCall, ToolSpec
+from causeline.models.model import Model, Reply, Request
+from causeline.models.text_calls import Decoded, decode_calls
+from causeline.models.transcript import Transcript
+from causeline.run.ledger import Call, arguments_hash, derive
+from causeline.run.scope import RunScope, merged
+from causeline.tools.approval import approves_all
+from causeline.tools.toolbox import Toolbox
+from causeline.tools.trim import shorten
+
+CONTEXT_TOKENS = 16_000
+"""The size of a bounded view where the agent says nothing."""
+ARGUMENTS_DEPTH = 120
+"""Containers inside containers; a reply wraps its arguments in a few more."""
+
+
+class Conversation:
+    """The agent's side of a run: transcript, tools in scope, request views."""
+
+    def __init__(self, options: Options, toolbox: Toolbox, model: Model, scope: RunScope, system: str | None, *, at_once: int) -> None:
+        self.options = options
+        self.toolbox = toolbox
+        self.model = model
+        self.scope = scope
+        self.at_once = at_once
+        self.system = system
+        self.transcript = Transcript(self._shorten)
+        self.recalled: tuple[str, str] | None = None
+        self._folded = 0
+        self._schema = options.response_schema()
+        self._specs: tuple[ToolSpec, ...] = toolbox.specs()
+
+    def fold(self, log: AgentState) -> Transcript:
+        """Bring the transcript up to the log. Costs what was added since the last call."""
+        nodes = log.nodes
+        for position in range(self._folded, len(nodes)):
+            node = nodes[position]
+            self.transcript.add(node)
+            if node.resource_key is not None and node.resource_key.startswith("recall:"):
+                self.recalled = (node.id, recalled_text(node.payload)) if node.resource_key == f"recall:{self.transcript.goal}" else None
+            elif node.kind == "goal":
+                self.recalled = None
+        self._folded = len(nodes)
+        return self.transcript
+
+    def budget_spent(self) -> bool:
+        """Whether this user turn has used up its rounds of tools."""
+        limit = self.options.max_tool_rounds
+        return limit is not None and self.transcript.tool_rounds >= limit and bool(self._specs)
+
+    def request(self, log: AgentState) -> tuple[Request, tuple[str, ...]]:
+        """The view for the next model call, and the ids of what it shows: the reply's parents.
+
+        The full transcript is the transcript's own list, never copied; its heads stand for all of it. A `causal` view
+        is bounded and built anew. Raises Exhausted if what it must show does not fit.
+        """
+        if self.options.context_mode == "causal":
+            view = project(log, self.transcript.question, self.options.context_tokens or CONTEXT_TOKENS)
+            return self._asked([Message.from_json(one) for one in view.messages], None, None), view.ids
+        recalled = self.recalled if self.recalled and self.recalled[1] else None
+        shown = (*log.frontier, recalled[0]) if recalled else tuple(log.frontier)
+        return self._asked(self._paired(), self._prompt(), recalled[1] if recalled else None), shown
+
+    def _paired(self) -> Sequence[Message]:
+        """The history; where calls are still open it ends in stand-ins for their results."""
+        transcript = self.transcript
+        return [*transcript.view, *transcript.stand_ins()] if transcript.open else transcript.view
+
+    def _prompt(self) -> str | None:
+        """The system prompt. A run that goes on from a question to a person goes on under the prompt of that turn."""
+        return self.transcript.system if self.scope.answers else self.system
+
+    def _asked(self, messages: Sequence[Message], system: str | None, recall: str | None) -> Request:
+        return Request(
+            messages=messages,
+            system=system,
+            recall=recall,
+            tools=() if self.budget_spent() else self._specs,
+            response_schema=self._schema,
+            temperature=self.options.temperature,
+            max_tokens=self.options.max_tokens,
+            round=self.transcript.round,
+        )
+
+    def decode(self, reply: Reply) -> Decoded:
+        """Text and calls of a reply, with calls found in its text where this agent looks for them there. A model whose
+        tools are written into its text has been decoded already."""
+        done = isinstance(self.model, EmulatedTools) and not self.budget_spent()
+        if reply.calls or done or not self._specs or not self.options.parse_text_tool_calls:
+            return Decoded(reply.text, reply.calls)
+        return decode_calls(reply.text, self._specs)
+
+    def named(self, calls: Sequence[ToolCall], step: int) -> tuple[ToolCall, ...]:
+        """The calls with ids of their own: a missing id, or one used before, is replaced. Arguments that are nested too
+        deeply for the log stay text."""
+        used: set[str] = set()
+        named: list[ToolCall] = []
+        for index, call in enumerate(calls):
+            fresh = bool(call.id) and call.id not in used and call.id not in self.transcript.call_ids
+            call_id = call.id if fresh else derive("call_", self.scope.run_id, step, index)
+            used.add(call_id)
+            named.append(ToolCall(call_id, call.name, _loggable(call.arguments)))
+        return tuple(named)
+
+    def rows(self, calls: Sequence[ToolCall], step: int) -> list[Call]:
+        """Ledger rows for a reply's calls. Those that start at once, need nobody's answer and have effects are
+        `started` with the reply's own commit, which saves a write before they run."""
+        first = set(self.segments([(call.id, call.name) for call in calls])[0][: self.at_once]) if calls else set[str]()
+        rows: list[Call] = []
+        for index, call in enumerate(calls):
+            tool = self.toolbox.get(call.name)
+            client = tool is not None and tool.client
+            starts = tool is not None and call.id in first and self.starts_at_once(call)
+            state = "awaiting" if client else "started" if starts else "pending"
+            rows.append(
+                Call(
+                    call_id=call.id,
+                    name=call.name,
+                    arguments=call.arguments,
+                    args_hash=arguments_hash(call.arguments),
+                    state=state,
+                    index=index,
+                    step=step,
+                    client=client,
+                    attempts=int(starts),
+                )
+            )
+        return rows
+
+    def starts_at_once(self, call: ToolCall) -> bool:
+        """Whether a call runs without anybody's answer and could do harm if it ran twice."""
+        tool = self.toolbox.get(call.name)
+        if tool is None or tool.client or call.name == REMEMBER or isinstance(call.arguments, str):
+            return False
+        return tool.needs_started and not tool.human and approves_all((tool.approval, self.options.tool_approval), call.name)
+
+    def segments(self, calls: Sequence[tuple[str, str]]) -> list[list[str]]:
+        """Call ids in the groups that may run together, in order: an exclusive tool is a group of its own."""
+        groups: list[list[str]] = []
+        alone = True
+        for call_id, name in calls:
+            tool = self.toolbox.get(name)
+            exclusive = tool is not None and tool.exclusive
+            if exclusive or alone:
+                groups.append([])
+            groups[-1].append(call_id)
+            alone = exclusive
+        return groups or [[]]
+
+    def _shorten(self, tool: str, text: str, node_id: str) -> str:
+        found = self.toolbox.get(tool)
+        return shorten(text, found.max_chars if found else 50_000, node_id)
+
+
+def _loggable(arguments: Json | str) -> Json | str:
+    if isinstance(arguments, dict):
+        try:
+            canonical(arguments, depth=ARGUMENTS_DEPTH)
+        except InvalidValue:
+            return json.dumps(arguments, ensure_ascii=False)
+    return arguments
+
+
+def template_values(options: Options, toolbox: Toolbox, scope: RunScope) -> Mapping[str, Any]:
+    """The variables of a system prompt. Times are the run's start, so that a resumed run sees the same ones."""
+    return {
+        "agent.name": options.name,
+        "session.id": scope.session_id,
+        "run.id": scope.run_id,
+        "now": scope.started_at,
+        "date": scope.started_at[:10],
+        "tools": "\n".join(f"{spec.name}: {spec.description}" for spec in toolbox.specs()),
+        "context": merged(scope.before, scope.context or {}),
+    }

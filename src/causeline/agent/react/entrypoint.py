@@ -1,0 +1,148 @@
+"""The first and the last step of a run: take in what the caller said, and say how it ended."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from causeline.agent.react.call_tools import logged, patched
+from causeline.agent.react.conversation import Conversation
+from causeline.agent.react.judgement import UNKNOWN_OUTCOME
+from causeline.causal import AgentState, Append, identity
+from causeline.graph.node import Context, Outcome, node
+from causeline.models.messages import Message
+from causeline.models.transcript import Transcript, goal_content
+from causeline.run.ledger import FINISHED, Call, Ledger
+from causeline.run.scope import Recall, merged
+
+
+@node("urn:causeline:node:entrypoint", ports=("model", "tools", "exit"), writes=("log", "calls", "context", "result"))
+async def entrypoint(ctx: Context) -> Outcome:
+    """Append the caller's messages, then route on how the conversation ends: a user message goes to the model,
+    calls without results to the tools, a tool result to the model, anything else out."""
+    talk = ctx.use(Conversation)
+    log: AgentState = ctx.state["log"]
+    transcript = talk.fold(log)
+    settled = _settled(ctx, talk)
+    appends = [one for call in settled for one in logged(talk, call)]
+    appends += _said(talk, log, appends)
+    goal = next((one for one in reversed(appends) if one.kind == "goal"), None)
+    if goal is not None:
+        appends += await _recall(ctx, talk, goal)
+    before: Mapping[str, Any] = ctx.state.get("context") or {}
+    context = merged(patched(before, settled) or before, talk.scope.context or {})
+    ctx.emit({"type": "state_snapshot", "context": context})
+    writes: dict[str, Any] = {"log": appends}
+    rows = [*settled, *_superseded(ctx, talk, settled)]
+    if rows:
+        writes["calls"] = rows
+    if context != before:
+        writes["context"] = context
+    port = _route(transcript, talk.scope.input, {call.call_id for call in settled})
+    if port == "exit":
+        writes["result"] = {"stop_reason": "answered", "answer": transcript.answer if transcript.answered else ""}
+    return Outcome(port, writes)
+
+
+@node("urn:causeline:node:exit", ports=("done", "failed"))
+def leave(ctx: Context) -> Outcome:
+    """Announce the whole history and end."""
+    ctx.emit({"type": "messages_snapshot"})
+    result: Mapping[str, Any] = ctx.state.get("result") or {}
+    return Outcome("failed" if result.get("failed") else "done")
+
+
+def _said(talk: Conversation, log: AgentState, before: Sequence[Append]) -> list[Append]:
+    """System prompt (only when its text changed) and goals. A goal's parents are the system node and the frontier,
+    as the appends `before` leave it."""
+    appends: list[Append] = []
+    transcript = talk.transcript
+    frontier = _frontier(log, before)
+    system: str | Append | None = transcript.system_id
+    if (talk.system or "") != (transcript.system or ""):
+        first = not len(log)
+        system = Append("system", talk.system or "", parents=frontier, advance=not first)
+        appends.append(system)
+        frontier = () if first else (system,)
+    for message in (one for one in talk.scope.input if one.role == "user"):
+        payload = {"text": message.content} if isinstance(message.content, str) else {"parts": list(message.content)}
+        heads = frontier if system is None or any(one is system or one == system for one in frontier) else (system, *frontier)
+        appends.append(Append("goal", payload, parents=heads))
+        frontier = (appends[-1],)
+    return appends
+
+
+def _frontier(log: AgentState, appends: Sequence[Append]) -> tuple[str | Append, ...]:
+    """The heads of the log once `appends` are in it."""
+    heads: dict[str | int, str | Append] = {one: one for one in log.frontier}
+    versions: dict[str, Append] = {}
+    for append in appends:
+        replaced = [*append.parents, versions.get(append.resource_key or "") or ""]
+        if append.resource_key is not None:
+            versions[append.resource_key] = append
+        if append.advance:
+            for one in replaced:
+                heads.pop(one if isinstance(one, str) else id(one), None)
+            heads[id(append)] = append
+    return tuple(heads.values())
+
+
+def _settled(ctx: Context, talk: Conversation) -> list[Call]:
+    """Open calls that have a result by now, in call order: what the client brings for its own, and, when the user goes on
+    without waiting, what an earlier run got but did not log because it was stopped."""
+    given = {one.tool_call_id: one for one in talk.scope.input if one.role == "tool"}
+    settled: list[Call] = []
+    for call in ctx.use(Ledger).open_calls():
+        message = given.get(call.call_id)
+        if call.call_id not in talk.transcript.open:
+            continue
+        if message is not None and call.client:
+            settled.append(replace(call, state="failed" if message.is_error else "succeeded", ok=not message.is_error, result=message.text))
+        elif _goes_on(talk) and call.state in FINISHED:
+            settled.append(call)
+        elif _goes_on(talk) and call.state == "unknown":
+            settled.append(replace(call, ok=False, result=UNKNOWN_OUTCOME))
+    return settled
+
+
+def _superseded(ctx: Context, talk: Conversation, settled: Sequence[Call]) -> list[Call]:
+    """Rows of calls that will never run, because the user went on without them."""
+    if not _goes_on(talk):
+        return []
+    left = set(talk.transcript.open) - {call.call_id for call in settled}
+    return [replace(call, state="superseded") for call in ctx.use(Ledger).open_calls() if call.call_id in left]
+
+
+def _goes_on(talk: Conversation) -> bool:
+    """Whether the user says something in this run."""
+    return any(one.role == "user" for one in talk.scope.input)
+
+
+def _route(transcript: Transcript, given: Sequence[Message], answered: set[str]) -> str:
+    if any(one.role == "user" for one in given):
+        return "model"
+    if not given and transcript.answered:
+        return "exit"
+    if transcript.last_role() == "user":
+        return "model"
+    if set(transcript.open) - answered:
+        return "tools"
+    if answered or transcript.last_role() == "tool":
+        return "model"
+    return "model" if transcript.faults else "exit"  # a reply that could not be used does not count as said
+
+
+def _id(append: Append) -> str:
+    """The id an append without a resource key will get."""
+    return identity(append.kind, append.payload, [one if isinstance(one, str) else _id(one) for one in append.parents])
+
+
+async def _recall(ctx: Context, talk: Conversation, goal: Append) -> list[Append]:
+    """What earlier runs have to say on this goal, once per user turn, cited and marked as data."""
+    if not talk.options.recall:
+        return []
+    query = Message("user", goal_content(goal.payload)).text
+    found = await ctx.use(Recall).recall(talk.scope, talk.options.recall, query)
+    value = {"text": found.text, "citations": list(found.citations)}
+    payload = {"path": "recall", "operation": "recall", "succeeded": True, "value": value}
+    ctx.emit({"type": "memory_recalled", "citations": list(found.citations)})
+    return [Append("resource", payload, parents=(goal,), resource_key=f"recall:{_id(goal)}", advance=False)]

@@ -1,0 +1,152 @@
+"""What becomes of a call before it runs: go ahead, ask somebody, or settle it without running.
+
+Law: fails closed. A decision belongs to one call and its exact arguments; nothing in the conversation, the
+client's request or the session's state can stand in for it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from causeline.agent.react.conversation import Conversation
+from causeline.run.ledger import Call, CallState, arguments_hash
+from causeline.tools.approval import Approve, Ask, Deny, default_prompt, resolve_all
+from causeline.tools.arguments import Prepared, prepare
+from causeline.tools.human import question_text
+from causeline.tools.tool import Tool
+
+UNKNOWN_OUTCOME = (
+    "The outcome of this call is unknown: it was started, and the process that ran it stopped before a result arrived. "
+    "It may or may not have taken effect. Check before you repeat it."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One of: run with `arguments`; ask (`question` of `kind`) whether to; `settled` with `result`, `ok` and `state`."""
+
+    arguments: Any = None
+    args_hash: str = ""
+    kind: str = "approval"
+    question: str | None = None
+    reason: str | None = None
+    settled: bool = False
+    result: Any = None
+    ok: bool = False
+    state: CallState = "failed"
+
+
+async def judge(talk: Conversation, call: Call, decision: Mapping[str, Any] | None) -> Verdict:
+    """What to do with an unfinished server call. `decision` is a person's answer to this call's interrupt, with the `kind` and
+    the `args_hash` it was made on; on anything else it decides nothing."""
+    tool = talk.toolbox.get(call.name)
+    go = Verdict(arguments=call.arguments, args_hash=call.args_hash)
+    if call.state == "unknown":
+        return await _unknown(talk, call, tool, _fitting(decision, "unknown_outcome", go), go)
+    if call.state == "started":
+        return go  # by this process, a moment ago
+    prepared = prepare(tool, call.arguments) if tool is not None else None
+    go = _as_prepared(call, prepared)
+    decision = _fitting(decision, "question" if tool is not None and tool.human else "approval", go)
+    if decision is None and call.state == "awaiting":
+        return _still_asked(call, tool, go)
+    if tool is None or prepared is None or prepared.arguments is None:
+        # It never runs: its result says that there is no such tool, or what is wrong with its arguments.
+        return go if decision is None or decision.get("decision") != "deny" else _denied(decision.get("reason"))
+    if tool.human:
+        return _question(go, decision)
+    return await _permitted(talk, tool, go) if decision is None else await _decided(talk, tool, decision, go)
+
+
+def as_edited(talk: Conversation, call: Call, decision: Mapping[str, Any] | None) -> Call:
+    """The call as it is told of: with the arguments of a person's edit, if there is one that `judge` takes."""
+    tool = talk.toolbox.get(call.name)
+    if tool is None or tool.human or decision is None or decision.get("decision") != "edit" or call.state in ("unknown", "started"):
+        return call
+    fits = _fitting(decision, "approval", _as_prepared(call, prepare(tool, call.arguments))) is not None
+    return replace(call, arguments=_edited(tool, decision)) if fits else call
+
+
+def _as_prepared(call: Call, prepared: Prepared | None) -> Verdict:
+    """Running a call, with its arguments put right where that could be done."""
+    if prepared is None or prepared.arguments is None or prepared.arguments is call.arguments:
+        return Verdict(arguments=call.arguments, args_hash=call.args_hash)
+    return Verdict(arguments=prepared.arguments, args_hash=arguments_hash(prepared.arguments))
+
+
+def _edited(tool: Tool, decision: Mapping[str, Any]) -> Any:
+    return prepare(tool, decision["value"]).arguments or decision["value"]
+
+
+def _fitting(decision: Mapping[str, Any] | None, kind: str, asked: Verdict) -> Mapping[str, Any] | None:
+    """The decision, if it was made on this question about these arguments."""
+    fits = decision is not None and decision.get("kind") == kind and decision.get("args_hash") == asked.args_hash
+    return decision if fits else None
+
+
+def _still_asked(call: Call, tool: Tool | None, asked: Verdict) -> Verdict:
+    """Nothing but an answer ends a question: not another policy, nor that the tool is gone."""
+    if tool is not None and tool.human:
+        return _question(asked, None)
+    return replace(asked, question=default_prompt(call.name, asked.arguments))
+
+
+async def _permitted(talk: Conversation, tool: Tool, go: Verdict) -> Verdict:
+    """What the tool's and the agent's approval modes say."""
+    match await resolve_all((tool.approval, talk.options.tool_approval), tool.name, go.arguments):
+        case Approve():
+            return go
+        case Deny(reason):
+            return _denied(reason)
+        case Ask(prompt):
+            return replace(go, question=prompt)
+
+
+async def _unless_forbidden(talk: Conversation, tool: Tool, go: Verdict) -> Verdict:
+    """What a person let run, unless the rules say now that nobody may."""
+    said = await _permitted(talk, tool, go)
+    return said if said.settled else go
+
+
+def _settled(result: Any, state: CallState, *, ok: bool = False) -> Verdict:
+    return Verdict(settled=True, result=result, ok=ok, state=state)
+
+
+def _denied(reason: str | None) -> Verdict:
+    return _settled(f"This call was not approved: {reason}" if reason else "This call was not approved.", "denied")
+
+
+async def _decided(talk: Conversation, tool: Tool, decision: Mapping[str, Any], go: Verdict) -> Verdict:
+    match decision.get("decision"):
+        case "approve":
+            return await _unless_forbidden(talk, tool, go)
+        case "edit":
+            arguments = _edited(tool, decision)
+            return await _unless_forbidden(talk, tool, Verdict(arguments=arguments, args_hash=arguments_hash(arguments)))
+        case _:
+            return _denied(decision.get("reason"))
+
+
+def _question(asked: Verdict, decision: Mapping[str, Any] | None) -> Verdict:
+    if decision is None:
+        return replace(asked, kind="question", question=question_text(asked.arguments))
+    if decision.get("decision") == "answer":
+        return _settled(decision.get("value"), "succeeded", ok=True)
+    return _denied(decision.get("reason"))
+
+
+async def _unknown(talk: Conversation, call: Call, tool: Tool | None, decision: Mapping[str, Any] | None, go: Verdict) -> Verdict:
+    policy = "report" if tool is None else tool.on_unknown
+    given = decision or {}
+    chosen = given.get("decision")
+    if chosen == "record":
+        return _settled(given.get("value"), "succeeded", ok=True)
+    if chosen == "fail":
+        reason = given.get("reason")
+        return _settled(f"This call failed: {reason}" if reason else "This call failed.", "failed")
+    if chosen == "retry" or policy == "retry":
+        return go if tool is None else await _unless_forbidden(talk, tool, go)
+    if policy == "ask":
+        question = f"{call.name} was started and its outcome is unknown. Run it again, record a result, or count it as failed?"
+        return replace(go, kind="unknown_outcome", question=question)
+    return _settled(UNKNOWN_OUTCOME, "unknown")

@@ -1,0 +1,150 @@
+"""A reply while it is spoken: what is told of it before it is whole.
+
+Law: every message that was begun is ended or retracted, whatever becomes of the model call. What is told has a
+UTF-8 form, however the provider cut its text. Nobody who listens can break the reply.
+"""
+
+import inspect
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any
+
+from causeline.graph.node import Context
+from causeline.models.model import Attempt, CallDelta, Delta, ReasoningDelta, Reply, Retracted, TextDelta
+from causeline.models.stream import Fold
+from causeline.models.unicode_text import Mender, mend
+from causeline.run.scope import Patience, RunScope, message_id
+
+
+class Speech:
+    """One model call's reply. `fold` holds what has come of it, `id` is the id of the message it becomes."""
+
+    def __init__(self, ctx: Context, scope: RunScope, on_token: Callable[[str], Any] | None = None) -> None:
+        self.fold = Fold()
+        self._ctx = ctx
+        self._scope = scope
+        self._patience = ctx.use(Patience)
+        self._on_token = on_token
+        self._attempt = -1
+        self.id = ""
+        self._text: Mender | None = None
+        self._reasoning: Mender | None = None
+        self._calls: dict[int, Mender] = {}
+        self._told = False
+        self._again()
+
+    async def listen(self, deltas: AsyncGenerator[Delta, None]) -> Reply:
+        """Tell of every delta, and return the whole reply. Closes the stream; raises what the model raises. A provider that asked
+        for time gets the rest of it, also from a process that takes the run over."""
+        await self._patience.wait_out()
+        try:
+            async with aclosing(deltas):
+                async for delta in deltas:
+                    self.fold.add(delta)
+                    await self._tell(delta)
+        except BaseException:
+            self._retract()
+            raise
+        await self._end_text()
+        self._end_reasoning()
+        for index, mender in self._calls.items():
+            self._say_late(mender, "tool_call_delta", index=index)
+        if self._attempt:
+            self._scope.facts["attempt"] = self._attempt
+        return self.fold.reply()
+
+    async def _tell(self, delta: Delta) -> None:
+        match delta:
+            case TextDelta(text):
+                await self._speak(text)
+            case ReasoningDelta(text):
+                self._think(text)
+            case CallDelta(index, _, name, arguments):
+                self._call(index, name, arguments)
+            case Retracted():
+                self._retract()
+                self._again()
+            case Attempt(wait=float(seconds)) if seconds > 0:
+                await self._patience.waiting(self._ctx.step, seconds)
+            case _:
+                pass
+
+    async def _speak(self, text: str) -> None:
+        if not text:
+            return
+        self._end_reasoning()
+        if self._text is None:
+            self._text = Mender()
+            self._say("text_message_start", role="assistant")
+        text = self._text.feed(text)
+        if text:
+            self._say("text_message_content", delta=text)
+            await self._token(text)
+
+    async def _end_text(self) -> None:
+        if self._text is None:
+            return
+        late = self._text.end()
+        if late:
+            self._say("text_message_content", delta=late)
+            await self._token(late)
+        self._say("text_message_end")
+        self._text = None
+
+    def _think(self, text: str) -> None:
+        if not text:
+            return
+        if self._reasoning is None:
+            self._reasoning = Mender()
+            self._say("reasoning_start")
+        text = self._reasoning.feed(text)
+        if text:
+            self._say("reasoning_content", delta=text)
+
+    def _end_reasoning(self) -> None:
+        if self._reasoning is None:
+            return
+        self._say_late(self._reasoning, "reasoning_content")
+        self._say("reasoning_end")
+        self._reasoning = None
+
+    def _call(self, index: int, name: str, arguments: str) -> None:
+        known = self._calls.get(index)
+        mender = self._calls[index] = known or Mender()
+        piece = mender.feed(arguments)
+        if piece or known is None:
+            self._say("tool_call_delta", index=index, delta=piece, **({} if known else {"name": mend(name)}))
+
+    def _say_late(self, mender: Mender, kind: str, **fields: Any) -> None:
+        late = mender.end()
+        if late:
+            self._say(kind, delta=late, **fields)
+
+    def _say(self, kind: str, **fields: Any) -> None:
+        self._told = True
+        self._ctx.emit({"type": kind, "message_id": self.id, **fields})
+
+    def _retract(self) -> None:
+        """Nothing told so far counts."""
+        if self._told:
+            self._say("message_retracted")
+
+    def _again(self) -> None:
+        """Speak under an id that was not used before."""
+        self.id, used = "", self._scope.retracted
+        while not self.id or self.id in used:
+            self._attempt += 1
+            self.id = message_id(self._scope.run_id, self._ctx.step, 0, self._attempt)
+        self._text = self._reasoning = None
+        self._calls.clear()
+        self._told = False
+
+    async def _token(self, text: str) -> None:
+        if self._on_token is None:
+            return
+        try:
+            said = self._on_token(text)
+            if inspect.isawaitable(said):
+                await said
+        except Exception as error:  # noqa: BLE001 - whoever listens has no say in the run
+            self._scope.facts["on_token_error"] = f"{type(error).__name__}: {error}"[:200]

@@ -1,0 +1,51 @@
+"""An agent as a tool of another one.
+
+Law: a call of it is a run of its own, started once whatever dies, so a process that takes the calling run over finds it again
+and waits for the same answer.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from causeline.graph.node import Context
+from causeline.run.scope import RunScope, SubRun, SubRuns
+from causeline.tools.tool import Tool, ToolContext, ToolError, schema_tool
+
+PARAMETERS = {
+    "type": "object",
+    "properties": {"prompt": {"type": "string", "description": "What it is to do, with everything it needs to know."}},
+    "required": ["prompt"],
+    "additionalProperties": False,
+}
+
+
+def sub_run_tool(program: Any, name: str, description: str) -> Tool:
+    """A tool that runs `program`, an agent or anything else a runtime can run, on a prompt, and returns its answer."""
+
+    async def run(arguments: Any, context: ToolContext) -> Any:
+        if context.sub_run is None:
+            raise ToolError(f"{name} can only be called inside a run")
+        ended = await context.sub_run(program, arguments["prompt"])
+        if ended.status == "succeeded":
+            return ended.answer
+        if ended.status == "interrupted":
+            raise ToolError(f"{name} stopped to ask a person: run {ended.run_id} waits for answers to its interrupts")
+        told = (ended.error or {}).get("message") or ended.stop_reason or "for no reason it gave"
+        raise ToolError(f"{name} {ended.status}: {told} (run {ended.run_id})")
+
+    return schema_tool(name, description, PARAMETERS, run, idempotent=True, on_unknown="retry")
+
+
+def below(ctx: Context, scope: RunScope, call_id: str) -> Callable[[Any, str], Awaitable[SubRun]]:
+    """How a call starts its run, and tells of it."""
+
+    async def run(program: Any, prompt: str) -> SubRun:
+        runs = ctx.use(SubRuns)
+        run_id, session = runs.named(scope, call_id)
+        told = {"tool_call_id": call_id, "sub_run_id": run_id, "sub_session_id": session}
+        ctx.emit({"type": "sub_run_started", **told, "agent": program.name})
+        ended = await runs.run(scope, call_id, program, prompt)
+        ctx.emit({"type": "sub_run_finished", **told, "status": ended.status, "stop_reason": ended.stop_reason})
+        return ended
+
+    return run

@@ -1,0 +1,67 @@
+"""Appends as data: what a step wants to add to the log, written down before it happens.
+
+Law: a batch is added whole or not at all.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from causeline.causal.canonical import InvalidValue, canonical
+from causeline.causal.causal_node import CausalNode, check_time
+from causeline.causal.identity import check_key, check_kind
+from causeline.causal.state import AgentState
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """One node to add. `parents` is "frontier", or ids of the log and Append records that stand earlier in the same batch."""
+
+    kind: str
+    payload: Any
+    parents: "Literal['frontier'] | tuple[str | Append, ...]" = "frontier"
+    resource_key: str | None = None
+    advance: bool = True
+
+
+def apply(state: AgentState, appends: Sequence[Append], created_at: str) -> list[CausalNode]:
+    """Add a batch in order and return the nodes that are new, in order.
+
+    Everything that can be refused is checked first (InvalidValue, UnknownParent), so a refused batch leaves
+    the state as it was. The parent ids must be in the state before the batch.
+    """
+    check_time(created_at)
+    contents: list[bytes] = []
+    earlier: set[int] = set()
+    for index, append in enumerate(appends):
+        check_kind(append.kind)
+        check_key(append.resource_key)
+        contents.append(canonical(append.payload))
+        _check_parents(state, append, index, earlier)
+        earlier.add(id(append))
+    became: dict[int, str] = {}
+    fresh: list[CausalNode] = []
+    for append, content in zip(appends, contents, strict=True):
+        parents = (
+            state.frontier
+            if append.parents == "frontier"
+            else [parent if isinstance(parent, str) else became[id(parent)] for parent in append.parents]
+        )
+        length = len(state)
+        node = state.place(append.kind, content, parents, created_at=created_at, resource_key=append.resource_key, advance=append.advance)
+        became[id(append)] = node.id
+        if len(state) > length:
+            fresh.append(node)
+    return fresh
+
+
+def _check_parents(state: AgentState, append: Append, index: int, earlier: set[int]) -> None:
+    parents: Any = append.parents
+    if parents == "frontier":
+        return
+    if not isinstance(parents, tuple | list):
+        raise InvalidValue(f"appends[{index}].parents", 'is neither "frontier" nor a tuple of ids and Append records')
+    state.known_parents(parent for parent in append.parents if not isinstance(parent, Append))
+    for parent in append.parents:
+        if isinstance(parent, Append) and id(parent) not in earlier:
+            raise InvalidValue(f"appends[{index}].parents", f"the {parent.kind} record is not earlier in this batch")

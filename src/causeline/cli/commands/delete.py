@@ -1,0 +1,47 @@
+"""`causeline delete`: remove a session for good."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from causeline.cli.opening import leave, opened
+from causeline.cli.shared_arguments import DEFAULT_STORE, SessionName, Store
+from causeline.cli.views.narration import counted
+from causeline.cli.views.terminal import Terminal
+from causeline.errors import Conflict
+
+
+def command(
+    session: SessionName, yes: Annotated[bool, typer.Option("--yes", help="Do not ask first.")] = False, store: Store = DEFAULT_STORE
+) -> None:
+    """Remove a session and all that belongs to it, for good: its runs, its log, every branch.
+
+    Asks first, unless --yes is given. `causeline export` keeps a copy. A session with an active run is left as it is.
+    """
+
+    async def delete() -> int:
+        async with opened(store) as runtime:
+            runs = await runtime.runs(session)
+            await runtime.checkpoints(session)
+            if not yes and not agreed(f"Delete session {session} and its {counted(len(runs), 'run')} for good? Type yes: "):
+                Terminal().say("nothing was deleted; --yes deletes without asking")
+                return 1
+            try:
+                await runtime.delete(session)
+            except Conflict as error:
+                raise Conflict(error.message.partition(";")[0], code="run_active", **error.facts) from error
+        Terminal().say(f"deleted session {session}: {counted(len(runs), 'run')}", "good")
+        return 0
+
+    leave(delete())
+
+
+def agreed(question: str) -> bool:
+    """Whether the person at the terminal types yes; nobody there is a no."""
+    if not sys.stdin.isatty():
+        return False
+    try:
+        return input(question).strip().lower() == "yes"
+    except EOFError:
+        return False

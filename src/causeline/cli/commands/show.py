@@ -1,0 +1,84 @@
+"""`causeline show`: the trace of a session, or its causal graph."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from causeline.cli.opening import leave, opened
+from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, SessionName, Store
+from causeline.cli.views.clean_text import line
+from causeline.cli.views.drawing import causal_graph
+from causeline.cli.views.narration import Piece, counted
+from causeline.cli.views.open_questions import Standing, standing
+from causeline.cli.views.terminal import Terminal
+from causeline.cli.views.trace import asked, trace
+from causeline.errors import Missing
+from causeline.runtime.export_import import call_row, checkpoint_row, run_row
+from causeline.runtime.records import CallRow, Link, Run
+from causeline.runtime.runtime import Runtime
+
+
+def command(
+    session: SessionName,
+    run: Annotated[str | None, typer.Option(metavar="RUN", help="Only this run, also where another branch is the session's now.")] = None,
+    graph: Annotated[bool, typer.Option("--graph", help="Print the causal graph as Mermaid text instead of the trace.")] = False,
+    store: Store = DEFAULT_STORE,
+    as_json: AsJson = False,
+) -> None:
+    """Print the trace of a session, or its causal graph.
+
+    The trace has its runs, their steps with checkpoints, times and tokens, and the causal nodes each step added.
+    """
+
+    async def show() -> None:
+        async with opened(store) as runtime:
+            links, runs = await history(runtime, session, run)
+            standings = await standing(runtime, await runtime.runs(session), session)
+            calls = [row for one in runs for row in await runtime.calls(one.id)] if as_json else []
+        if as_json:
+            print(line(as_object(session, links, runs, calls, graph=graph)))
+        elif graph:
+            print(causal_graph(node for link in links for node in link.nodes), end="")
+        else:
+            _print(session, links, runs, standings)
+
+    leave(show())
+
+
+async def history(runtime: Runtime, session: str, run: str | None = None) -> tuple[Sequence[Link], Sequence[Run]]:
+    """The session's branch with all its runs; with `run` that run and its steps. Raises Missing."""
+    head = (await runtime.branch(session)).head
+    runs = await runtime.runs(session)
+    if run is None:
+        return await runtime.store.branch(runtime.owner, session, head.id if head else None), runs
+    found = [one for one in runs if one.id == run]
+    if not found:
+        raise Missing(f"session {session} has no run {run!r}; `causeline runs {session}` lists them", run=run)
+    links = await runtime.store.branch(runtime.owner, session, found[0].head)
+    return [link for link in links if link.checkpoint.run == run], found
+
+
+def as_object(session: str, links: Sequence[Link], runs: Sequence[Run], calls: Sequence[CallRow], *, graph: bool) -> dict[str, Any]:
+    """`{session, head, runs, checkpoints, nodes, calls, graph?}`, rows in the export's shapes, checkpoints with their facts."""
+    nodes = [node for link in links for node in link.nodes]
+    found: dict[str, Any] = {
+        "session": session,
+        "head": links[-1].checkpoint.id if links else None,
+        "runs": [run_row(one) for one in runs],
+        "checkpoints": [{**checkpoint_row(link.checkpoint), "facts": dict(link.checkpoint.facts)} for link in links],
+        "nodes": [node.to_json(index) for index, node in enumerate(nodes, 1)],
+        "calls": [call_row(one) for one in calls],
+    }
+    return {**found, "graph": causal_graph(nodes)} if graph else found
+
+
+def _print(session: str, links: Sequence[Link], runs: Sequence[Run], standings: Mapping[str, Standing]) -> None:
+    terminal = Terminal()
+    terminal.say(f"session {session}  head {links[-1].checkpoint.id if links else 'none'}")
+    terminal.pieces(trace(links, {one.id: one for one in runs}, standings, width=terminal.width))
+    here = {link.checkpoint.run for link in links}
+    others = [one for one in runs if one.id not in here]
+    if others:
+        terminal.pieces([Piece(f"\n{counted(len(others), 'run')} not on this branch (see them with --run):\n", "quiet")])
+        terminal.pieces(Piece(f"  {one.id}  {one.status}  {asked(one)}\n") for one in others)

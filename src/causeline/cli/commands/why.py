@@ -1,0 +1,76 @@
+"""`causeline why`: what the model had read when it said or did something."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from causeline.causal import AgentState, CausalNode
+from causeline.cli.opening import leave, opened
+from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, Store
+from causeline.cli.views.clean_text import line
+from causeline.cli.views.terminal import Terminal, table
+from causeline.cli.views.trace import node_text
+from causeline.errors import Missing
+from causeline.runtime.records import Checkpoint
+from causeline.runtime.runtime import Runtime
+
+
+def command(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="A causal node's id, cw_...; `causeline show SESSION` prints them.")],
+    session: Annotated[str | None, typer.Option(metavar="ID", help="In this session, where several have the node.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Also what lies behind that: all the causes of the model's reply.")] = False,
+    store: Store = DEFAULT_STORE,
+    as_json: AsJson = False,
+) -> None:
+    """Print what the model had read when it said or did something.
+
+    That is the read set of a causal node: the reply of the model it came from, last, and the heads of the log that this reply was
+    made from. In a conversation that the model reads whole, the heads stand for everything before them; --all lists that too, back
+    to the system prompt and the question.
+    """
+
+    async def why() -> None:
+        async with opened(store) as runtime:
+            log = await log_with(runtime, node, session)
+        found = read_set(log, node, everything=everything)
+        if as_json:
+            print(line({"node": node, "why": [one.to_json() for one in found]}))
+            return
+        terminal = Terminal()
+        for row in table((one.id, one.kind, node_text(one.kind, one.payload)) for one in found):
+            terminal.say(row)
+        terminal.say(_remark(log, node, found, everything=everything), "quiet")
+
+    leave(why())
+
+
+async def log_with(runtime: Runtime, node: str, session: str | None) -> AgentState:
+    """The log of the branch that holds a node, as it was when the node was added. Raises Missing."""
+    for place, _ in await runtime.store.node(runtime.owner, node):
+        if session is None or place == session:
+            for checkpoint in await runtime.store.rows(Checkpoint, owner=runtime.owner, session=place):
+                if node in checkpoint.appended:
+                    return (await runtime.branch(place, checkpoint.id)).state
+    where = "" if session is None else f" in session {session}"
+    what = "" if node.startswith("cw_") else " (a causal node's id begins with cw_)"
+    raise Missing(f"no causal node {node!r}{where}{what}; `causeline show SESSION` prints the ids of a session's nodes", node=node)
+
+
+def read_set(log: AgentState, node: str, *, everything: bool) -> Sequence[CausalNode]:
+    """The read set of a node's inference and that inference; with `everything` all the causes of the inference. In log order."""
+    found = log.why(node)
+    if not everything or not found:
+        return found
+    reply = found[-1]
+    chosen = {reply.id, *log.ancestors([reply.id])}
+    return [one for one in log.nodes if one.id in chosen]
+
+
+def _remark(log: AgentState, node: str, found: Sequence[CausalNode], *, everything: bool) -> str:
+    if not found:
+        return f"no inference led to this: it is a {log.node(node).kind}, which comes from outside the model"
+    further = len(read_set(log, node, everything=True)) - len(found)
+    if everything or not further:
+        return "the last one is the model's reply; the others are all the causes it has"
+    return f"the last one is the model's reply; the others are what it was made from; {further} more lie behind them (--all)"

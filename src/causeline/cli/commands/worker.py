@@ -1,0 +1,110 @@
+"""`causeline worker`: drive the runs of a store that nobody drives."""
+
+import asyncio
+import signal
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from causeline.cli.opening import agent_from, leave, opened, place
+from causeline.cli.shared_arguments import DEFAULT_STORE, Store
+from causeline.cli.signals import on_signal
+from causeline.cli.views.clean_text import one_line
+from causeline.cli.views.terminal import Terminal
+from causeline.cli.views.trace import asked
+from causeline.errors import Unavailable
+from causeline.runtime.records import Run
+from causeline.runtime.runtime import Runtime
+
+
+def command(
+    agent: Annotated[
+        list[Path] | None,
+        typer.Option("--agent", "-a", metavar="FILE", help="An agent for runs that do not carry theirs; may be given several times."),
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Drive at most so many runs at the same time.")] = 16,
+    store: Store = DEFAULT_STORE,
+) -> None:
+    """Drive the runs that nobody drives, until told to stop.
+
+    Those are queued runs, and runs whose process is gone. Any number of workers may share a store; each run is driven by one of
+    them. A line says which run is taken, and one how it ended. SIGTERM and Ctrl-C drain it: it takes nothing new, hands its runs
+    back where they stand, and leaves with 0. Another worker goes on with them at once.
+    """
+
+    async def work() -> None:
+        agents = [agent_from(file) for file in agent or ()]
+        async with opened(store, *agents, new=True) as runtime:
+            terminal = Terminal()
+            terminal.say(f"working on {place(store)} (Ctrl-C or SIGTERM drains)")
+            report = Report(runtime, terminal, {one.name for one in agents})
+            telling = [asyncio.create_task(report.turns()), asyncio.create_task(report.strangers())]
+            working = asyncio.create_task(runtime.work(concurrency=concurrency))
+            with on_signal(signal.SIGTERM, working.cancel), on_signal(signal.SIGINT, working.cancel), suppress(asyncio.CancelledError):
+                await working
+            for task in telling:
+                task.cancel()
+            await asyncio.gather(*telling, return_exceptions=True)
+            for run in report.held:
+                terminal.say(f"handing back run {run}")
+            terminal.say("draining ...")
+        terminal.say("done")
+
+    leave(work())
+
+
+class Report:
+    """What a worker does, a line each: runs taken and ended, and runs that wait for an agent nobody gave it."""
+
+    def __init__(self, runtime: Runtime, terminal: Terminal, agents: Collection[str]) -> None:
+        self._runtime = runtime
+        self._terminal = terminal
+        self._agents = agents
+        self._turns: asyncio.Queue[tuple[tuple[str, str], bool]] = asyncio.Queue()
+        self._held: dict[tuple[str, str], None] = {}
+        runtime.feed.watch = lambda run, begins: self._turns.put_nowait((run, begins))
+
+    @property
+    def held(self) -> Sequence[str]:
+        """Ids of the runs that were taken and have not ended."""
+        return [name for _, name in self._held]
+
+    async def turns(self) -> None:
+        """Tell of runs as they are taken and end, until cancelled."""
+        while True:
+            key, begins = await self._turns.get()
+            for run in await self._runtime.store.rows(Run, owner=key[0], id=key[1]):
+                if begins:
+                    self._held[key] = None
+                    self._terminal.say(f"taken  run {run.id} of session {run.session}, agent {one_line(run.agent)}: {asked(run)}", "quiet")
+                else:
+                    self._held.pop(key, None)
+                    self._terminal.say(f"ended  run {run.id}: {ending(run)}", "bad" if run.status == "failed" else "good")
+
+    async def strangers(self) -> None:
+        """Tell once of each queued run that needs an agent this worker was not given, until cancelled."""
+        told: set[tuple[str, str]] = set()
+        token = 0
+        while True:
+            with suppress(Unavailable):  # the worker itself waits for the store to come back
+                for run in await self._runtime.store.rows(Run, owner=None, status=("queued",)):
+                    if run.manifest is None and run.agent not in self._agents and run.key not in told:
+                        told.add(run.key)
+                        self._terminal.say(
+                            f"waits  run {run.id} needs the agent {one_line(run.agent)}: start a worker with --agent FILE", "bad"
+                        )
+                token = await self._runtime.store.changed(token, 1.0)
+                continue
+            await asyncio.sleep(1.0)
+
+
+def ending(run: Run) -> str:
+    """How a run that this process let go of stands, with the reason."""
+    if run.status == "queued":
+        return "handed back"
+    fault = (run.error or {}).get("message")
+    reason = one_line(str(fault)) if fault else run.stop_reason
+    return f"{run.status} ({reason})" if reason and reason != run.status else run.status

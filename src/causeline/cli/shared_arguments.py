@@ -1,0 +1,42 @@
+"""Arguments and options that several commands share, so that one word means one thing everywhere."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+DEFAULT_STORE = "sqlite:///.causeline/store.db"
+STORE_VARIABLE = "CAUSELINE_STORE"
+
+Store = Annotated[
+    str,
+    typer.Option(
+        "--store",
+        envvar=STORE_VARIABLE,
+        metavar="URL",
+        help="Where sessions are kept: sqlite:///FILE, postgresql://HOST/DATABASE or memory://.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for another program.")]
+EventsAsJson = Annotated[bool, typer.Option("--json", help="Print one event a line as JSON, then one object with the result.")]
+AgentFile = Annotated[Path, typer.Option("--agent", "-a", metavar="FILE", help="The agent: agent.toml, .json or .hcl.")]
+OtherAgent = Annotated[
+    Path | None, typer.Option("--agent", "-a", metavar="FILE", help="Use this agent instead of the one stored with the run.")
+]
+Model = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Use this model instead of the agent's: openai:NAME, local:smollm2, scripted:FILE.")
+]
+BaseUrl = Annotated[str | None, typer.Option("--base-url", metavar="URL", help="Where the model's API is, instead of the agent's.")]
+SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="A session id; `causeline sessions` lists them.")]
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run id; `causeline runs` lists them.")]
+OnBusy = Annotated[
+    Literal["reject", "enqueue", "cancel"],
+    typer.Option("--on-busy", help="If a run of the session is under way: refuse, wait for it, or cancel it."),
+]
+
+
+def store_words(store: str) -> Sequence[str]:
+    """The words that make another command line use the same store: none if it would anyway."""
+    return () if store == (os.environ.get(STORE_VARIABLE) or DEFAULT_STORE) else ("--store", store)

@@ -1,0 +1,167 @@
+"""A run's events in words, as they happen.
+
+Law: pure. Events in, pieces of text out; nothing is printed here. Whatever a model or a tool said is cleaned
+before it leaves. What is printed cannot be taken back, so a retraction is said, not erased.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from causeline.cli.views.clean_text import Cleaner, clean, shown
+
+Style = Literal["plain", "quiet", "call", "good", "bad", "title"]
+Event = Mapping[str, Any]
+RESULT_LENGTH = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Text to print as it is, without a line break of its own."""
+
+    text: str
+    style: Style = "plain"
+
+
+@dataclass(slots=True)
+class _Call:
+    name: str
+    client: bool
+    arguments: list[str] = field(default_factory=list[str])
+
+
+class Narrator:
+    """Tells one run. `steps` also tells where each step begins; calls in `announced` (id and arguments) are not told again.
+
+    `said` is the latest message of the model that stands, for whoever prints the answer at the end.
+    """
+
+    def __init__(self, *, steps: bool = False, announced: set[tuple[str, str]] | None = None) -> None:
+        self.said = ""
+        self._announced: set[tuple[str, str]] = set() if announced is None else announced
+        self._steps = steps
+        self._cleaner = Cleaner()
+        self._speech: list[str] = []
+        self._in_line = False
+        self._calls: dict[str, _Call] = {}
+        self._told: dict[str, Callable[[Event], Sequence[Piece]]] = {
+            "step_started": self._step,
+            "text_message_start": self._begin,
+            "text_message_content": self._text,
+            "text_message_end": self._end,
+            "reasoning_start": self._begin_reasoning,
+            "reasoning_content": self._reasoning,
+            "reasoning_end": self._end_reasoning,
+            "message_retracted": self._retracted,
+            "tool_call_start": self._call_start,
+            "tool_call_args": self._call_arguments,
+            "tool_call_end": self._call_end,
+            "tool_progress": self._progress,
+            "tool_call_result": self._call_result,
+            "memory_recalled": self._recalled,
+            "sub_run_started": self._sub_run,
+            "run_finished": self._close,
+            "run_error": self._close,
+        }
+
+    def tell(self, event: Event) -> Sequence[Piece]:
+        """What to print for this event; nothing for events of which a reader has no use."""
+        handler = self._told.get(event["type"])
+        return [piece for piece in handler(event) if piece.text] if handler else ()
+
+    def skip(self, event: Event) -> None:
+        """Take note of an event that is not to be told, so that later ones can be: a call's name, say."""
+        self.tell(event)
+        self._in_line, self.said, self._speech = False, "", []
+
+    def _line(self, text: str, style: Style) -> Sequence[Piece]:
+        """A line of its own, below whatever is being said."""
+        start = "\n" if self._in_line else ""
+        self._in_line = False
+        return (Piece(f"{start}{text}\n", style),)
+
+    def _step(self, event: Event) -> Sequence[Piece]:
+        return self._line(f"step {event['step']}  {clean(event['node']).rpartition(':')[2]}", "quiet") if self._steps else ()
+
+    def _begin(self, _event: Event) -> Sequence[Piece]:
+        self._cleaner, self._speech = Cleaner(), []
+        return self._close(_event)
+
+    def _text(self, event: Event) -> Sequence[Piece]:
+        self._speech.append(event["delta"])
+        return (self._speak(self._cleaner.feed(event["delta"]), "plain"),)
+
+    def _end(self, event: Event) -> Sequence[Piece]:
+        self.said = "".join(self._speech)
+        return (self._speak(self._cleaner.rest(), "plain"), *self._close(event))
+
+    def _begin_reasoning(self, event: Event) -> Sequence[Piece]:
+        self._cleaner = Cleaner()
+        return (*self._close(event), self._speak("thinking: ", "quiet"))
+
+    def _reasoning(self, event: Event) -> Sequence[Piece]:
+        return (self._speak(self._cleaner.feed(event["delta"]), "quiet"),)
+
+    def _end_reasoning(self, event: Event) -> Sequence[Piece]:
+        return (self._speak(self._cleaner.rest(), "quiet"), *self._close(event))
+
+    def _speak(self, text: str, style: Style) -> Piece:
+        if text:
+            self._in_line = not text.endswith("\n")
+        return Piece(text, style)
+
+    def _close(self, _event: Event) -> Sequence[Piece]:
+        start, self._in_line = self._in_line, False
+        return (Piece("\n"),) if start else ()
+
+    def _retracted(self, _event: Event) -> Sequence[Piece]:
+        spoke, self.said, self._speech = bool(self._speech or self._in_line), "", []
+        return self._line("[the reply broke off here and does not count]", "quiet") if spoke else ()
+
+    def _call_start(self, event: Event) -> Sequence[Piece]:
+        self._calls[event["tool_call_id"]] = _Call(event["name"], bool(event.get("client")))
+        return ()
+
+    def _call_arguments(self, event: Event) -> Sequence[Piece]:
+        call = self._calls.get(event["tool_call_id"])
+        if call is not None:
+            call.arguments.append(event["delta"])
+        return ()
+
+    def _call_end(self, event: Event) -> Sequence[Piece]:
+        call = self._calls.get(event["tool_call_id"])
+        if call is None:
+            return ()
+        key = (event["tool_call_id"], "".join(call.arguments))
+        if key in self._announced:
+            return ()
+        self._announced.add(key)
+        whose = "  (for the caller to carry out)" if call.client else ""
+        return self._line(f"call    {shown(call.name)} {shown(''.join(call.arguments), RESULT_LENGTH)}{whose}", "call")
+
+    def _progress(self, event: Event) -> Sequence[Piece]:
+        return self._line(f"        {self._name(event)}: {shown(event.get('progress'))}", "quiet")
+
+    def _call_result(self, event: Event) -> Sequence[Piece]:
+        style: Style = "bad" if event.get("is_error") else "quiet"
+        what = "failed " if event.get("is_error") else "result "
+        return self._line(f"{what} {self._name(event)}: {shown(event['content'], RESULT_LENGTH)}", style)
+
+    def _name(self, event: Event) -> str:
+        call = self._calls.get(event["tool_call_id"])
+        return shown(call.name if call else event["tool_call_id"])
+
+    def _recalled(self, event: Event) -> Sequence[Piece]:
+        cited: Sequence[Mapping[str, Any]] = event.get("citations") or ()
+        runs = {one.get("run") for one in cited}
+        if not cited:
+            return self._line("recall  nothing from earlier runs", "quiet")
+        return self._line(f"recall  {counted(len(cited), 'piece')} from {counted(len(runs), 'earlier run')}", "quiet")
+
+    def _sub_run(self, event: Event) -> Sequence[Piece]:
+        return self._line(f"sub-run {shown(event.get('agent') or '')} {shown(event['sub_run_id'])}", "quiet")
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 piece`, `2 pieces`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

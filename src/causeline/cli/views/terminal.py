@@ -1,0 +1,54 @@
+"""The two streams of a command: what it says on standard output, what went wrong on standard error.
+
+Law: styles only for a terminal, and none of them where NO_COLOR is set; a character the terminal cannot show
+becomes a question mark, never an error.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+
+from rich.console import Console
+from rich.text import Text
+
+from causeline.cli.views.narration import Piece, Style
+
+_STYLES: Mapping[Style, str] = {
+    "plain": "", "quiet": "dim", "call": "cyan", "good": "green", "bad": "red", "title": "bold",
+}  # fmt: skip
+
+
+class Terminal:
+    """Prints pieces and lines, without wrapping and without reading markup into them."""
+
+    def __init__(self, *, error: bool = False) -> None:
+        self._console = Console(stderr=error, highlight=False, markup=False, emoji=False)
+        self._styled = not os.environ.get("NO_COLOR")
+
+    def pieces(self, pieces: Iterable[Piece]) -> None:
+        for piece in pieces:
+            self._console.print(Text(piece.text, style=_STYLES[piece.style] if self._styled else ""), end="", soft_wrap=True)
+
+    def say(self, text: str = "", style: Style = "plain") -> None:
+        """One line, or several."""
+        self.pieces((Piece(f"{text}\n", style),))
+
+    @property
+    def width(self) -> int:
+        """Where to cut a line: the terminal's width if it is one, and wide enough for an id and some words."""
+        return max(self._console.width, 100) if self._console.is_terminal else 160
+
+
+def harden_streams() -> None:
+    """Make both streams survive any text."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+def table(rows: Iterable[Iterable[str]]) -> list[str]:
+    """Columns as wide as their widest cell, two blanks between them."""
+    cells = [list(row) for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))] if cells else []
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]

@@ -1,0 +1,1 @@
+"""What can be said against a document before anything runs."""

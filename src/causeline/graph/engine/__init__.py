@@ -1,0 +1,1 @@
+"""Walking a document: plans, positions, channels, and the driver that awaits nodes and the journal."""

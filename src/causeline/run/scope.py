@@ -1,0 +1,98 @@
+"""What a step may know about the run it belongs to.
+
+The runtime fills it in, nodes read it; neither side imports the other. Law: everything here is fixed when
+the run starts and stored with it, except `facts`, which are never hashed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from causeline.models.messages import Message
+from causeline.run.ledger import derive
+
+
+@dataclass(slots=True, kw_only=True)
+class RunScope:
+    """One run as its nodes see it.
+
+    `input` are the caller's messages, which the entry step turns into goals and results. `client_tools` are
+    definitions `{name, description, parameters}` only the client can execute. `context` is what the caller gave
+    with the run, `before` the context object of the branch as the run found it. `answers` maps call ids to
+    decisions `{decision, value?, reason?}`. `asked_by` is the id of the message with the calls that are open.
+    `retracted` are ids of messages that a process before this one began and did not finish. `facts` belong to the
+    step under way: the recorder takes them with the step's commit and leaves an empty dict.
+    """
+
+    run_id: str
+    session_id: str
+    owner: str
+    started_at: str
+    input: Sequence[Message] = ()
+    client_tools: Sequence[Mapping[str, Any]] = ()
+    context: Mapping[str, Any] | None = None
+    before: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    answers: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    asked_by: str = ""
+    retracted: set[str] = field(default_factory=set[str])
+    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+def merged(context: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A context object after changes, key by key; None deletes a key."""
+    return {key: value for key, value in {**context, **changes}.items() if value is not None}
+
+
+def message_id(run: str, step: int, index: int, attempt: int = 0) -> str:
+    """The id of the message number `index` of a step. A retried reply has an `attempt` and thereby another id."""
+    return derive("msg_", run, step, index, attempt) if attempt else derive("msg_", run, step, index)
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """Text of earlier runs, untrusted, and where each piece is from: `{run, step, node}`."""
+
+    text: str
+    citations: Sequence[Mapping[str, Any]] = ()
+
+
+class Recall(Protocol):
+    """Finds what earlier runs have to say. `wanted` is the agent's `recall` option, `query` the user's words."""
+
+    async def recall(self, scope: RunScope, wanted: Mapping[str, Any], query: str) -> Recalled: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubRun:
+    """How a run below another one ended. `status` is succeeded, failed, cancelled or interrupted."""
+
+    run_id: str
+    session: str
+    status: str
+    stop_reason: str | None = None
+    answer: Any = None
+    error: Mapping[str, Any] | None = None
+
+
+class SubRuns(Protocol):
+    """Carries out a call by a run of its own. `program` is whatever the runtime can run, such as an agent."""
+
+    def named(self, scope: RunScope, call_id: str) -> tuple[str, str]:
+        """The ids of the run and the session that a call gets."""
+        ...
+
+    async def run(self, scope: RunScope, call_id: str, program: Any, prompt: str) -> SubRun:
+        """Start the run of this call, or find it again, and wait for its end. Cancelled, it cancels that run."""
+        ...
+
+
+class Patience(Protocol):
+    """Waits that outlive the process that waits."""
+
+    async def waiting(self, step: int, seconds: float) -> None:
+        """Put on record, before it begins, that step `step` waits this long for somebody who asked for it."""
+        ...
+
+    async def wait_out(self) -> None:
+        """Wait for the rest of what a process before this one was waiting for in this step."""
+        ...

@@ -1,0 +1,102 @@
+"""A branch read back: log, channels, calls and messages, from its checkpoints alone."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from causeline.causal import AgentState, CausalNode
+from causeline.graph import Channels, Reducer
+from causeline.models.messages import Message
+from causeline.models.transcript import Transcript
+from causeline.run.scope import message_id
+from causeline.runtime.records import Checkpoint, Link
+
+LOG = "log"
+CALLS = "calls"
+CONTEXT = "context"
+RESULT = "result"
+"""`log` and `calls` are stored as nodes and ledger rows, not in a checkpoint's delta."""
+
+
+@dataclass(slots=True)
+class Branch:
+    """Everything that is true at one checkpoint."""
+
+    head: Checkpoint | None
+    state: AgentState
+    channels: dict[str, Any]
+    transcript: Transcript
+    document: str | None
+
+    @classmethod
+    def read(cls, links: Sequence[Link], reducers: Mapping[str, Reducer] | None = None) -> "Branch":
+        """Fold a branch from its root. Raises Corrupt where rows do not fit together."""
+        nodes = [node for link in links for node in link.nodes]
+        head = links[-1].checkpoint if links else None
+        state = AgentState.restore(nodes, list(head.frontier) if head else [])
+        channels = Channels(reducers=reducers or {})
+        document: str | None = None
+        for link in links:
+            delta = dict(link.checkpoint.delta)
+            if link.checkpoint.step == 0:
+                document = delta.pop("document", document)
+                channels.values.pop(RESULT, None)
+            channels.replay(delta)
+        transcript = Transcript()
+        for node, name in numbered(links):
+            transcript.add(node, name)
+        values = channels.values
+        values[LOG] = state
+        return cls(head, state, values, transcript, document)
+
+    def messages(self) -> Sequence[Message]:
+        """What was said on this branch, oldest first."""
+        return self.transcript.messages
+
+    def asked_by(self) -> str:
+        """The id of the message whose calls are open, "" if there is none."""
+        if not self.transcript.open:
+            return ""
+        return next((one.id for one in reversed(self.transcript.messages) if one.tool_calls), "")
+
+
+def numbered(links: Sequence[Link]) -> Iterator[tuple[CausalNode, str]]:
+    """Every node of a branch with the id of the message it becomes, or "" where it becomes none."""
+    for link in links:
+        index = 0
+        for node in link.nodes:
+            if node.kind not in ("goal", "inference", "tool_result"):
+                yield node, ""
+                continue
+            attempt = link.checkpoint.facts.get("attempt", 0) if node.kind == "inference" else 0
+            yield node, message_id(link.checkpoint.run, link.checkpoint.step, index, attempt)
+            index += 1
+
+
+def context_at(links: Sequence[Link], checkpoint: str | None) -> Mapping[str, Any]:
+    """The context object at one checkpoint of a branch, {} before the first."""
+    context: Mapping[str, Any] = {}
+    for link in links if checkpoint is not None else ():
+        change = link.checkpoint.delta.get(CONTEXT)
+        if change is not None:
+            context = change["value"]
+        if link.checkpoint.id == checkpoint:
+            break
+    return context
+
+
+def usage_of(links: Sequence[Link], run: str) -> Mapping[str, Any]:
+    """Tokens and cost of one run, summed over its steps."""
+    total: dict[str, Any] = {"input_tokens": 0, "output_tokens": 0, "cost": None}
+    for link in links:
+        used = link.checkpoint.facts.get("usage") if link.checkpoint.run == run else None
+        if used:
+            add_usage(total, used)
+    return total
+
+
+def add_usage(total: dict[str, Any], used: Mapping[str, Any]) -> None:
+    """Add one reply's usage to a sum."""
+    for key, value in used.items():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            total[key] = (total.get(key) or 0) + value

@@ -1,0 +1,149 @@
+"""Sessions as they are stored: read, explained, recalled, carried from store to store, removed.
+
+Law: reading changes nothing, and what belongs to another owner is not there.
+"""
+
+from collections.abc import Sequence
+
+from causeline.causal import CausalNode, Export, verify
+from causeline.errors import Conflict, Invalid, Missing
+from causeline.models.messages import Message
+from causeline.policy import Clock
+from causeline.run.scope import Recalled
+from causeline.runtime import export_import
+from causeline.runtime.branch_history import Branch
+from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Interrupt, Run, Session
+from causeline.runtime.run_names import given_name, new_name
+from causeline.runtime.run_recall import LogRecall
+from causeline.runtime.store import Store
+from causeline.runtime.sub_runs import names_below
+from causeline.runtime.times import iso
+
+
+class Sessions:
+    """One owner's sessions in a store. Whoever inherits says in `_check_open` whether the store may be used."""
+
+    def __init__(self, store: Store, owner: str, clock: Clock) -> None:
+        self.store = store
+        self.owner = owner
+        self.clock = clock
+
+    def _check_open(self) -> None:
+        """Raises Misuse where the store may not be used now."""
+
+    @property
+    def _opened(self) -> Store:
+        """The store, while this runtime is open. Raises Misuse."""
+        self._check_open()
+        return self.store
+
+    async def sessions(self) -> Sequence[Session]:
+        return await self._opened.rows(Session, owner=self.owner)
+
+    async def runs(self, session: str | None = None) -> Sequence[Run]:
+        return await self._opened.rows(Run, owner=self.owner, session=session)
+
+    async def run(self, run_id: str) -> Run:
+        """The run's row. Raises Missing."""
+        return await self._row(run_id)
+
+    async def branch(self, session: str, at: str | None = None) -> Branch:
+        """Log, channels and messages at a checkpoint (None: the session's head). Raises Missing."""
+        head = at if at is not None else (await self._session(session)).head
+        return Branch.read(await self._opened.branch(self.owner, session, head))
+
+    async def messages(self, session: str, at: str | None = None) -> Sequence[Message]:
+        """What was said, oldest first."""
+        return (await self.branch(session, at)).messages()
+
+    async def checkpoints(self, session: str, run: str | None = None) -> Sequence[Checkpoint]:
+        await self._session(session)
+        return await self._opened.rows(Checkpoint, owner=self.owner, session=session, run=run)
+
+    async def calls(self, run_id: str) -> Sequence[CallRow]:
+        await self._row(run_id)
+        return await self._opened.rows(CallRow, owner=self.owner, run=run_id)
+
+    async def why(self, node_id: str, session: str | None = None) -> Sequence[CausalNode]:
+        """The inference that led to a node and what it had read, in log order. Raises Missing."""
+        found = [place for place, _ in await self._opened.node(self.owner, node_id) if session is None or place == session]
+        if not found:
+            raise Missing(f"no node {node_id!r}", node=node_id)
+        for checkpoint in await self._opened.rows(Checkpoint, owner=self.owner, session=found[0]):
+            if node_id in checkpoint.appended:
+                return (await self.branch(found[0], checkpoint.id)).state.why(node_id)
+        raise Missing(f"no checkpoint has the node {node_id!r}", node=node_id)
+
+    async def recall(self, session: str | None = None, query: str = "", *, k: int = 5, max_tokens: int = 1000) -> Recalled:
+        """What earlier runs have to say, of one session or of all, cited and bounded; with a query, those that share a word with it."""
+        if session is not None:
+            await self._session(session)
+        return await LogRecall(self.store).search(self.owner, await self.runs(session), query, most=k, max_tokens=max_tokens)
+
+    async def export(self, session: str, at: str | None = None, all: bool = False) -> bytes:
+        """The session's head branch, the branch of `at`, or every branch, as one file that proves itself."""
+        row = await self._session(session)
+        head = at if at is not None else row.head
+        links = list(await self._opened.branch(self.owner, session, head))
+        if all:
+            held = {link.checkpoint.id for link in links}
+            checkpoints = await self._opened.rows(Checkpoint, owner=self.owner, session=session)
+            parents = {one.parent for one in checkpoints}
+            for tip in checkpoints:
+                if tip.id not in parents and tip.id not in held:
+                    fresh = [link for link in await self._opened.branch(self.owner, session, tip.id) if link.checkpoint.id not in held]
+                    held.update(link.checkpoint.id for link in fresh)
+                    links.extend(fresh)
+        runs = await self._opened.rows(Run, owner=self.owner, session=session)
+        return export_import.export(row, head, links, runs, await self._opened.rows(CallRow, owner=self.owner, session=session))
+
+    async def import_(self, data: bytes, *, head: str | None = None) -> str:
+        """Take in an exported session after verifying all of it; return its id. A bare log becomes a session of its own.
+
+        Raises VerifyError, Conflict if the session is here, Misuse for a `head` with a bare log, which has none.
+        """
+        if not isinstance(data, bytes):  # pyright: ignore[reportUnnecessaryIsInstance] - text is what callers try
+            raise Invalid(f"an export is bytes, not {type(data).__name__}; read the file as bytes")
+        now = self.clock.now()
+        found = verify(data, head)
+        bundle = (
+            found if isinstance(found, Export) else export_import.as_bundle(found, new_name("ses_", now), new_name("run_", now), iso(now))
+        )
+        await self._opened.load(*export_import.rows_of(bundle, self.owner, iso(now)))
+        return bundle.session
+
+    async def delete(self, session: str) -> None:
+        """Remove a session and all that belongs to it, with the sessions of the runs below its own. Raises Missing, and Conflict
+        while a run is active, before anything is removed."""
+        await self._session(session)
+        known = {one.id for one in await self.sessions()}
+        found = [session]
+        for name in found:
+            if await self._opened.rows(Run, owner=self.owner, session=name, status=tuple(ACTIVE), limit=1):
+                found = [name]  # the store refuses it
+                break
+            calls = await self._opened.rows(CallRow, owner=self.owner, session=name)
+            below = [names_below(row.run, row.call.call_id)[1] for row in calls]
+            found += [one for one in below if one in known]
+        for name in reversed(found):
+            await self._opened.delete(self.owner, name)
+
+    async def _row(self, run_id: str) -> Run:
+        rows = await self._opened.rows(Run, owner=self.owner, id=given_name(run_id))
+        if not rows:
+            raise Missing(f"no run {run_id!r}; `causeline runs` lists them", run=run_id)
+        return rows[0]
+
+    async def _session(self, session: str) -> Session:
+        rows = await self._opened.rows(Session, owner=self.owner, id=given_name(session))
+        if not rows:
+            raise Missing(f"no session {session!r}; `causeline sessions` lists them", session=session)
+        return rows[0]
+
+    async def _interrupt(self, name: str) -> Interrupt:
+        rows = await self._opened.rows(Interrupt, owner=self.owner, id=given_name(name))
+        if not rows:
+            raise Missing(f"no interrupt {name!r}", interrupt=name)
+        if rows[0].state != "open":
+            raise Conflict(f"interrupt {name} was {rows[0].state} already", code="interrupt_closed", interrupt=name)
+        return rows[0]
