@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import asynccontextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 
@@ -11,10 +12,13 @@ from causeline.adapters.stores.memory_store import MemoryStore
 from causeline.agent.react.judgement import UNKNOWN_OUTCOME
 from causeline.errors import Unavailable
 from causeline.models.model import Finish, TextDelta
+from causeline.run.ledger import FINISHED
 from causeline.tools.tool import Resource
 from tests.agent.stage import Moving, Stage, Turns, calls, stage
 
 RAN = []
+STORED: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+"""What each store has by now: processes that follow each other see the same."""
 
 
 @pytest.fixture(autouse=True)
@@ -23,11 +27,17 @@ def _nothing_ran():
 
 
 class Power:
-    """A store as one process sees it, until that process is gone: then nothing it does reaches the store."""
+    """A store as one process sees it, until that process is gone: then nothing it does reaches the store.
+
+    `told` are the kinds of events that this process has made durable, `stored` the calls that the store has a result of, from any process.
+    """
 
     def __init__(self, inner):
         self.inner = inner
         self.gone = asyncio.Event()
+        self.told: set[str] = set()
+        self.stored: set[str] = STORED.setdefault(inner, set())
+        self._changed = asyncio.Condition()
 
     def __getattr__(self, name):
         return getattr(self.inner, name)
@@ -36,6 +46,15 @@ class Power:
         if self.gone.is_set():
             raise Unavailable("this process is gone")
         await self.inner.commit(commit)
+        async with self._changed:
+            self.stored |= {call.call_id for call in commit.calls if call.state in FINISHED}
+            self.told |= {event["type"] for event in commit.events}
+            self._changed.notify_all()
+
+    async def has(self, name):
+        """Wait until an event of this kind, or the result of this call, is durable."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: name in self.told or name in self.stored)
 
     async def claim(self, *rest, **more):
         if self.gone.is_set():
@@ -80,8 +99,8 @@ class Dying:
 
     async def stream(self, request):
         yield TextDelta("I was about ")
-        await asyncio.sleep(0.02)
         if self.power is not None:
+            await self.power.has("text_message_content")
             await self.power.die()
         yield TextDelta("to say it")
         yield Finish("stop")
@@ -110,8 +129,8 @@ async def test_a_message_left_open_is_retracted_and_spoken_anew_under_another_id
     assert ran.head == await undisturbed(Dying(), lambda power: ())
 
 
-def effects(policy: Any = "report", retries_die=1):
-    """Tools for one process: `write` dies after its effect, as often as it may."""
+def effects(policy: Any = "report", retries_die=1, after: str | None = "b"):
+    """Tools for one process: `write` dies after its effect, as often as it may, once the result of the call `after` is durable."""
     deaths = [retries_die]
 
     def tools(power):
@@ -130,7 +149,8 @@ def effects(policy: Any = "report", retries_die=1):
         async def write(n: int, context: ToolContext) -> str:
             """Has its effect, and may not live to tell."""
             RAN.append(f"write {n}")
-            await asyncio.sleep(0.02)
+            if after is not None:
+                await power.has(after)
             if deaths[0]:
                 deaths[0] -= 1
                 await power.die()
@@ -232,7 +252,7 @@ async def test_a_decision_is_good_for_one_start_even_if_that_start_crashes():
 
 
 async def test_an_approved_call_that_crashed_is_of_unknown_outcome_and_not_run_again():
-    tools = effects()
+    tools = effects(after=None)
     script = [calls(("write", {"n": 3}, "c")), {"text": "done"}]
     store = MemoryStore()
     async with process(store, script, tools, tool_approval="ask") as (s, power):
@@ -247,7 +267,7 @@ async def test_an_approved_call_that_crashed_is_of_unknown_outcome_and_not_run_a
 
 
 async def test_the_prompt_of_a_run_that_is_taken_over_is_the_one_it_began_with():
-    tools = effects("retry")
+    tools = effects("retry", after="a")
     system = "It is {{ now }} and {{ context.saved }} was saved."
     script = [calls(("save", {"n": 2}, "a")), calls(("write", {"n": 3}, "b")), {"text": "done"}]
     store = MemoryStore()

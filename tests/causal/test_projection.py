@@ -312,9 +312,9 @@ def test_a_view_does_not_cost_more_in_a_long_log():
         project(state, "What about subject 5?", 4_000)
         best = float("inf")
         for _ in range(7):
-            start = time.perf_counter()
+            start = time.process_time()
             project(state, "What about subject 5?", 4_000)
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.process_time() - start)
         return best
 
     short, long = seconds(long_log(60)), seconds(long_log(1_200))

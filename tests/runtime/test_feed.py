@@ -4,7 +4,6 @@ import asyncio
 import json
 import random
 import resource
-import time
 from typing import Any
 
 import pytest
@@ -106,7 +105,8 @@ async def test_a_hundred_followers_get_everything_and_a_slow_one_holds_up_nobody
         async def slow():
             async for event in run.events():
                 slow_seen.append(event["seq"])
-                await asyncio.sleep(0.05)
+                if len(slow_seen) == 20:
+                    await asyncio.Event().wait()
 
         async def quick(after):
             await asyncio.sleep(random.random() * 0.2)
@@ -114,17 +114,13 @@ async def test_a_hundred_followers_get_everything_and_a_slow_one_holds_up_nobody
 
         lazy = asyncio.create_task(slow())
         followers = [asyncio.create_task(quick(number % 7)) for number in range(100)]
-        begun = time.monotonic()
         result = await run.result()
-        seconds = time.monotonic() - begun
         assert result.status == "succeeded"
         for number, follower in enumerate(followers):
             check(await follower, number % 7)
-        assert len(slow_seen) * 0.05 <= seconds + 5
         lazy.cancel()
         await asyncio.gather(lazy, return_exceptions=True)
-        assert slow_seen == list(range(1, len(slow_seen) + 1))
-        assert len(slow_seen) < 400
+        assert slow_seen == list(range(1, 21))
 
 
 class Between:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from contextlib import suppress
 from dataclasses import replace
 
@@ -101,8 +100,7 @@ def test_a_dead_process_is_followed_at_once(tmp_path, way):
 
     async def second():
         agent = working([], idempotent=True)
-        begun = time.monotonic()
-        async with runtime(store_at("sqlite", tmp_path), agent) as rt:
+        async with runtime(store_at("sqlite", tmp_path), agent, lease_seconds=1e6) as rt:  # who waited for a lease would wait for ever
             if way == "resume":
                 await rt.resume("r1")
             if way == "start":
@@ -113,12 +111,10 @@ def test_a_dead_process_is_followed_at_once(tmp_path, way):
             result = await rt.result("r1")
             if worker is not None:
                 worker.cancel()
-            return result.answer, (await rt.run("r1")).epoch, time.monotonic() - begun
+            return result.answer, (await rt.run("r1")).epoch
 
     assert ended(spawn(first)) == -9
-    answer, epoch, seconds = asyncio.run(second())
-    assert (answer, epoch) == ("done", 2)
-    assert seconds < 10, "waited for a lease"
+    assert asyncio.run(second()) == ("done", 2)
 
 
 async def test_a_holder_elsewhere_that_is_silent_is_overtaken_and_cannot_write_any_more(store):
