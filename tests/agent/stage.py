@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from causeline import RunResult, Runtime
-from causeline.adapters.stores.memory_store import MemoryStore
+from causeline.adapters.stores.in_memory_store import InMemoryStore
 from causeline.agent.definition import AgentDefinition
 from causeline.agent.options import Options
 from causeline.causal import CausalNode
@@ -176,7 +176,7 @@ async def stage(
     """An agent that plays a script. Everything its model was asked must have been well paired."""
     model = Heard(script)
     agent = agent_of(model, tools, **options)
-    async with Runtime(store or MemoryStore(), programs=[agent], clock=clock) as runtime:
+    async with Runtime(store or InMemoryStore(), programs=[agent], clock=clock) as runtime:
         yield Stage(runtime, agent, model)
     if pairs:
         assert model.faults == []

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from causeline import ToolResult, tool
-from causeline.adapters.stores.memory_store import MemoryStore
+from causeline.adapters.stores.in_memory_store import InMemoryStore
 from causeline.agent.react.judgement import UNKNOWN_OUTCOME
 from causeline.models.model import Finish, TextDelta
 from causeline.tools.tool import Resource
@@ -151,7 +151,7 @@ async def test_before_the_first_step_what_the_user_said_is_not_lost():
     assert len(s.model.requests) == 1
 
 
-class Stopping(MemoryStore):
+class Stopping(InMemoryStore):
     """Asks the run to stop while a step is being committed."""
 
     def __init__(self, node):

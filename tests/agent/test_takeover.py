@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import pytest
 
 from causeline import ToolContext, ToolResult, approve, fail, record, retry, tool
-from causeline.adapters.stores.memory_store import MemoryStore
+from causeline.adapters.stores.in_memory_store import InMemoryStore
 from causeline.agent.react.judgement import UNKNOWN_OUTCOME
 from causeline.errors import Unavailable
 from causeline.models.model import Finish, TextDelta
@@ -85,7 +85,7 @@ async def resumed(s: Stage, run_id):
 
 
 async def undisturbed(script, tools, run_id="r1", **options):
-    async with process(MemoryStore(), script, tools, **options) as (s, _):
+    async with process(InMemoryStore(), script, tools, **options) as (s, _):
         return (await s.run("go", run_id=run_id)).head
 
 
@@ -110,7 +110,7 @@ class Dying:
 
 
 async def test_a_message_left_open_is_retracted_and_spoken_anew_under_another_id_as_often_as_it_takes():
-    store = MemoryStore()
+    store = InMemoryStore()
     for _ in range(2):
         model = Dying()
         async with process(store, model, lambda power: ()) as (s, power):
@@ -166,7 +166,7 @@ SCRIPT = [calls(("look", {"n": 1}, "a"), ("save", {"n": 2}, "b"), ("write", {"n"
 
 async def test_a_result_that_came_early_keeps_what_its_tool_reported():
     tools = effects()
-    store = MemoryStore()
+    store = InMemoryStore()
     async with process(store, SCRIPT, tools) as (s, power):
         await crashed(s, power, s.runtime.start(s.agent, "go", session="s", run_id="r1"))
     async with process(store, SCRIPT, tools) as (s, _):
@@ -185,7 +185,7 @@ async def test_a_result_that_came_early_keeps_what_its_tool_reported():
 
 async def test_a_message_to_a_session_whose_run_lost_its_process_waits_for_it_and_is_answered():
     tools = effects()
-    store = MemoryStore()
+    store = InMemoryStore()
     script = Turns(SCRIPT, [{"text": "and you"}])
     async with process(store, script, tools) as (s, power):
         await crashed(s, power, s.runtime.start(s.agent, "go", session="s", run_id="r1"))
@@ -201,7 +201,7 @@ async def test_a_message_to_a_session_whose_run_lost_its_process_waits_for_it_an
 
 async def test_a_call_that_may_be_run_again_is_and_the_head_is_that_of_an_undisturbed_run():
     tools = effects("retry")
-    store = MemoryStore()
+    store = InMemoryStore()
     async with process(store, SCRIPT, tools) as (s, power):
         await crashed(s, power, s.runtime.start(s.agent, "go", session="s", run_id="r1"))
     async with process(store, SCRIPT, tools) as (s, _):
@@ -221,7 +221,7 @@ async def test_a_call_that_may_be_run_again_is_and_the_head_is_that_of_an_undist
 )
 async def test_a_person_says_what_became_of_a_call(decision, ok, result, ran):
     tools = effects("ask")
-    store = MemoryStore()
+    store = InMemoryStore()
     async with process(store, SCRIPT, tools) as (s, power):
         await crashed(s, power, s.runtime.start(s.agent, "go", session="s", run_id="r1"))
     async with process(store, SCRIPT, tools) as (s, _):
@@ -236,7 +236,7 @@ async def test_a_person_says_what_became_of_a_call(decision, ok, result, ran):
 
 async def test_a_decision_is_good_for_one_start_even_if_that_start_crashes():
     tools = effects("ask", retries_die=2)
-    store = MemoryStore()
+    store = InMemoryStore()
     async with process(store, SCRIPT, tools) as (s, power):
         await crashed(s, power, s.runtime.start(s.agent, "go", session="s", run_id="r1"))
     async with process(store, SCRIPT, tools) as (s, power):
@@ -254,7 +254,7 @@ async def test_a_decision_is_good_for_one_start_even_if_that_start_crashes():
 async def test_an_approved_call_that_crashed_is_of_unknown_outcome_and_not_run_again():
     tools = effects(after=None)
     script = [calls(("write", {"n": 3}, "c")), {"text": "done"}]
-    store = MemoryStore()
+    store = InMemoryStore()
     async with process(store, script, tools, tool_approval="ask") as (s, power):
         asked = await s.run("go", run_id="r1")
         second = await crashed(s, power, s.runtime.answer("r1", {asked.interrupts[0].id: approve()}))
@@ -270,7 +270,7 @@ async def test_the_prompt_of_a_run_that_is_taken_over_is_the_one_it_began_with()
     tools = effects("retry", after="a")
     system = "It is {{ now }} and {{ context.saved }} was saved."
     script = [calls(("save", {"n": 2}, "a")), calls(("write", {"n": 3}, "b")), {"text": "done"}]
-    store = MemoryStore()
+    store = InMemoryStore()
     async with process(store, script, tools, system=system) as (s, power):
         await crashed(s, power, s.runtime.start(s.agent, "go", session="s", run_id="r1", context={"saved": "nothing"}))
         first = s.model.requests[0].system

@@ -8,7 +8,7 @@ import pytest
 
 import causeline
 from causeline import answer, approve, deny
-from causeline.adapters.stores.memory_store import MemoryStore
+from causeline.adapters.stores.in_memory_store import InMemoryStore
 from causeline.adapters.stores.sql.sqlite_store import SqliteStore
 from causeline.causal import verify_export
 from causeline.errors import Conflict
@@ -50,7 +50,7 @@ async def test_its_export_is_the_export_of_that_time_to_the_byte(golden):
 async def test_the_export_is_verified_taken_in_and_gone_on_from():
     data = EXPORT.read_bytes()
     bundle = verify_export(data)
-    async with Runtime(MemoryStore(), programs=[agent("plain")]) as runtime:
+    async with Runtime(InMemoryStore(), programs=[agent("plain")]) as runtime:
         assert await runtime.import_(data, head=bundle.head) == "forked"
         assert await runtime.export("forked", all=True) == data
         done = await (await runtime.start("plain", "and now?", session="forked")).result()

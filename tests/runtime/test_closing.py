@@ -7,7 +7,7 @@ import pytest
 
 import causeline
 from causeline import Corrupt, Misuse
-from causeline.adapters.stores.memory_store import MemoryStore
+from causeline.adapters.stores.in_memory_store import InMemoryStore
 from causeline.runtime.records import Run
 from tests.runtime.scenes import URLS, Scene, runtime, store_at, told
 
@@ -66,7 +66,7 @@ async def test_whoever_waits_when_a_runtime_closes_is_told_to_resume_and_the_run
     for end in ends:
         assert isinstance(end, Misuse)
         assert "closed before run r has ended; the run is queued: open another runtime" in end.message
-    if not isinstance(store, MemoryStore):
+    if not isinstance(store, InMemoryStore):
         store = store_at("sqlite", tmp_path)
     async with runtime(store, Scene([{"text": "quick"}]).agent()) as again:
         assert (await again.store.rows(Run, owner="default", id="r"))[0].status in ("queued", "running")
@@ -74,7 +74,7 @@ async def test_whoever_waits_when_a_runtime_closes_is_told_to_resume_and_the_run
 
 
 async def test_a_runtime_is_opened_once() -> None:
-    rt = runtime(MemoryStore())
+    rt = runtime(InMemoryStore())
     async with rt:
         pass
     with pytest.raises(Misuse, match="is closed; open another"):
@@ -101,7 +101,7 @@ async def test_followers_of_a_run_that_could_not_be_driven_get_its_end(store: An
         assert ((await run.result()).status, (await run.result()).error) == ("failed", {"code": "internal", "message": "the driver broke"})
 
 
-class Stuck(MemoryStore):
+class Stuck(InMemoryStore):
     """Refuses every commit with a fault of its own."""
 
     async def commit(self, commit: Any) -> None:

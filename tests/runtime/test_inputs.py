@@ -6,7 +6,7 @@ import pytest
 
 import causeline
 from causeline import Invalid, RunFailed
-from causeline.adapters.stores.memory_store import MemoryStore
+from causeline.adapters.stores.in_memory_store import InMemoryStore
 from causeline.runtime.interrupts import WrongDecision
 from causeline.tools.tool import InvalidTool
 from tests.runtime.scenes import Scene, asks, runtime
@@ -27,7 +27,7 @@ from tests.runtime.scenes import Scene, asks, runtime
     ],
 )
 async def test_a_start_with_something_of_the_wrong_shape_is_refused_and_leaves_nothing(given: Any, kind: Any, told: str) -> None:
-    async with runtime(MemoryStore(), Scene([{"text": "hello"}]).agent()) as rt:
+    async with runtime(InMemoryStore(), Scene([{"text": "hello"}]).agent()) as rt:
         with pytest.raises(kind, match=told):
             await rt.start("agent", **{"prompt": "go", **given})
         assert (list(await rt.runs()), list(await rt.sessions())) == ([], [])
@@ -36,7 +36,7 @@ async def test_a_start_with_something_of_the_wrong_shape_is_refused_and_leaves_n
 @pytest.mark.parametrize("given", ["approve", causeline.approve, None, ["approve"]])
 async def test_an_answer_that_is_no_decision_is_refused_and_the_question_stays_open(given: Any) -> None:
     scene = Scene([asks(("pay", {"n": 1}, "c1")), {"text": "paid"}])
-    async with runtime(MemoryStore(), scene.agent()) as rt:
+    async with runtime(InMemoryStore(), scene.agent()) as rt:
         result = await (await rt.start("agent", "pay")).result()
         (one,) = result.interrupts
         with pytest.raises(WrongDecision, match=rf"{one.id}: a decision is one such as causeline\.approve"):
@@ -48,7 +48,7 @@ async def test_an_answer_that_is_no_decision_is_refused_and_the_question_stays_o
 
 async def test_an_interrupted_run_names_the_run_that_goes_on_from_it() -> None:
     scene = Scene([asks(("pay", {"n": 1}, "c1"), ("pay", {"n": 2}, "c2")), {"text": "paid"}])
-    async with runtime(MemoryStore(), scene.agent()) as rt:
+    async with runtime(InMemoryStore(), scene.agent()) as rt:
         first = await (await rt.start("agent", "pay", run_id="first")).result()
         assert (len(first.interrupts), first.answered_by, first.ok) == (2, None, False)
         await (await rt.answer("first", {first.interrupts[0].id: causeline.approve()}, new_run_id="second")).result()
@@ -61,7 +61,7 @@ async def test_an_interrupted_run_names_the_run_that_goes_on_from_it() -> None:
 
 async def test_a_failed_run_can_be_raised_and_others_are_handed_on() -> None:
     agent = Scene([{"status": 400, "body": {"error": {"message": "no such model"}}}]).agent()
-    async with runtime(MemoryStore(), agent) as rt:
+    async with runtime(InMemoryStore(), agent) as rt:
         failed = await (await rt.start(agent, "go", run_id="r")).result()
     assert (failed.ok, failed.answer) == (False, None)
     with pytest.raises(RunFailed, match=r"run r failed: .*no such model") as caught:
@@ -76,7 +76,7 @@ async def test_a_failed_run_can_be_raised_and_others_are_handed_on() -> None:
 
 async def test_what_is_no_agent_no_checkpoint_and_no_export_is_refused_in_words() -> None:
     agent = Scene([{"text": "ok"}]).agent()
-    async with runtime(MemoryStore(), agent) as rt:
+    async with runtime(InMemoryStore(), agent) as rt:
         for wrong in (None, 5, object()):
             with pytest.raises(Invalid, match="an agent is"):
                 await rt.start(wrong, "go")

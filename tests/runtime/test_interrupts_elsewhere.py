@@ -299,7 +299,7 @@ async def test_an_agent_by_another_name_is_missed_by_name(store):
     scene = Scene(SCRIPT, name="first-name")
     async with runtime(store) as rt:
         first = await (await rt.start(scene.agent(), "go", session="s")).result()
-    if store.__class__.__name__ == "MemoryStore":
+    if store.__class__.__name__ == "InMemoryStore":
         return
     scene.name = "second-name"
     async with runtime(store, scene.agent()) as rt:

@@ -3,7 +3,7 @@
 import pytest
 
 import causeline
-from causeline.adapters.stores.memory_store import MemoryStore
+from causeline.adapters.stores.in_memory_store import InMemoryStore
 from tests.runtime.scenes import Scene, asks, runtime
 
 
@@ -16,7 +16,7 @@ def look(where: str, deep: bool = True) -> dict:  # type: ignore[type-arg]
 @pytest.fixture
 async def told():
     scene = Scene([asks(("look", {"where": "Köln", "deep": True}, "c1")), {"text": "There is an AI in Köln."}])
-    async with runtime(MemoryStore(), scene.agent(tools=[look])) as rt:
+    async with runtime(InMemoryStore(), scene.agent(tools=[look])) as rt:
         await (await rt.start("agent", "find the robot", session="s")).result()
         await (await rt.start("agent", "now find the other", session="t")).result()
         yield rt

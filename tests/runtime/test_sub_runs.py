@@ -165,7 +165,7 @@ def test_cancelling_a_run_whose_process_died_stops_what_ran_below_it_too(tmp_pat
 
 
 async def test_handing_a_run_back_hands_back_what_is_below_and_both_go_on(store):
-    if store.__class__.__name__ == "MemoryStore":
+    if store.__class__.__name__ == "InMemoryStore":
         return
     began, go = asyncio.Event(), asyncio.Event()
 

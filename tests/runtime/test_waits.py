@@ -2,7 +2,7 @@
 
 import asyncio
 
-from causeline.adapters.stores.memory_store import MemoryStore
+from causeline.adapters.stores.in_memory_store import InMemoryStore
 from causeline.agent.definition import AgentDefinition
 from causeline.agent.options import Options
 from causeline.models.retry_model import RetryModel
@@ -46,7 +46,7 @@ def agent(clock: Clock, times: int) -> AgentDefinition:
 
 
 async def test_a_takeover_waits_out_the_rest_and_asks_then() -> None:
-    store, clock = MemoryStore(), Clock()
+    store, clock = InMemoryStore(), Clock()
     clock.forever = True
     first = agent(clock, times=1)
     runtime = Runtime(store, programs=[first], clock=clock)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from causeline.adapters.stores import open_store
-from causeline.adapters.stores.memory_store import MemoryStore
+from causeline.adapters.stores.in_memory_store import InMemoryStore
 from causeline.assemble import Agent, agent_of
 from causeline.models.model import Model
 from causeline.runtime.program import Program
@@ -47,7 +47,7 @@ class World:
         self.url = url
         self.folder = folder
         self.effects = Effects(folder / "effects")
-        self._shared = MemoryStore() if url.startswith("memory") else None
+        self._shared = InMemoryStore() if url.startswith("memory") else None
 
     def store(self) -> Store:
         return self._shared or open_store(self.url)

@@ -25,9 +25,9 @@ def open_store(url: str) -> Store:
 def _memory(url: str, rest: str) -> Store:
     if rest:
         raise Invalid(f"{url!r} names no store; a store in memory is memory://, without a name")
-    from causeline.adapters.stores.memory_store import MemoryStore
+    from causeline.adapters.stores.in_memory_store import InMemoryStore
 
-    return MemoryStore()
+    return InMemoryStore()
 
 
 def _sqlite(url: str, rest: str) -> Store:

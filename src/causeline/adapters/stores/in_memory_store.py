@@ -68,7 +68,7 @@ class _Run:
             self.session.active.pop(self.row.id, None)
 
 
-class MemoryStore:
+class InMemoryStore:
     """See `causeline.runtime.store.Store`. Closing it keeps what is in it; it is gone with the object."""
 
     def __init__(self) -> None:
