@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from causeline.agent.options import Options
-from causeline.agent.react.call_tools import patched
+from causeline.agent.react.call_results import patched
 from causeline.assemble import opened
 from causeline.errors import Invalid
 from causeline.graph.node import Context, Node, Outcome, node

@@ -6,7 +6,7 @@ import pytest
 
 from causeline import ToolResult, tool
 from causeline.adapters.stores.in_memory_store import InMemoryStore
-from causeline.agent.react.judgement import UNKNOWN_OUTCOME
+from causeline.agent.react.permission import UNKNOWN_OUTCOME
 from causeline.models.model import Finish, TextDelta
 from causeline.tools.tool import Resource
 from tests.agent.stage import Turns, calls, stage

@@ -6,9 +6,7 @@ import pytest
 
 from causeline import graph, tool
 from causeline.agent.definition import REACT, AgentDefinition
-from causeline.agent.react.call_model import call_model
-from causeline.agent.react.call_tools import call_tools
-from causeline.agent.react.entrypoint import entrypoint, leave
+from causeline.agent.react.loop import call_model, call_tools, entrypoint, leave
 from causeline.errors import Missing
 from causeline.models.messages import Message
 from tests.agent.stage import calls, stage

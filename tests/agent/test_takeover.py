@@ -9,7 +9,7 @@ import pytest
 
 from causeline import ToolContext, ToolResult, approve, fail, record, retry, tool
 from causeline.adapters.stores.in_memory_store import InMemoryStore
-from causeline.agent.react.judgement import UNKNOWN_OUTCOME
+from causeline.agent.react.permission import UNKNOWN_OUTCOME
 from causeline.errors import Unavailable
 from causeline.models.model import Finish, TextDelta
 from causeline.run.ledger import FINISHED

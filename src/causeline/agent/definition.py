@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from causeline.agent.options import Options
-from causeline.agent.react.call_model import call_model
-from causeline.agent.react.call_tools import call_tools
 from causeline.agent.react.conversation import Conversation, template_values
-from causeline.agent.react.entrypoint import entrypoint, leave
 from causeline.agent.react.flat import FLAT_NODES, flat_document, tool_documents, with_tools
-from causeline.agent.react.output import typed
+from causeline.agent.react.loop import call_model, call_tools, entrypoint, leave
 from causeline.agent.react.remember import REMEMBER, parameters
+from causeline.agent.react.structured_answer import typed
 from causeline.agent.react.sub_agents import sub_run_tool
 from causeline.agent.system_prompt import render
 from causeline.errors import Invalid

@@ -12,6 +12,7 @@ from causeline.agent.options import Options
 from causeline.agent.react.remember import REMEMBER
 from causeline.causal import AgentState, InvalidValue, canonical, project
 from causeline.causal.payload import recalled_text
+from causeline.graph.node import Context
 from causeline.models.emulated_tools import EmulatedTools
 from causeline.models.messages import Json, Message, ToolCall, ToolSpec
 from causeline.models.model import Model, Reply, Request
@@ -40,14 +41,23 @@ class Conversation:
         self.at_once = at_once
         self.system = system
         self.transcript = Transcript(self._shorten)
+        self.log = AgentState()
         self.recalled: tuple[str, str] | None = None
         self._folded = 0
         self._schema = options.response_schema()
         self._specs: tuple[ToolSpec, ...] = toolbox.specs()
 
+    @classmethod
+    def of(cls, ctx: Context) -> "Conversation":
+        """The conversation of the run that a node is visited in, up to date."""
+        talk = ctx.use(cls)
+        if "log" in ctx.state:
+            talk.fold(ctx.state["log"])
+        return talk
+
     def fold(self, log: AgentState) -> Transcript:
         """Bring the transcript up to the log. Costs what was added since the last call."""
-        nodes = log.nodes
+        self.log, nodes = log, log.nodes
         for position in range(self._folded, len(nodes)):
             node = nodes[position]
             self.transcript.add(node)
@@ -63,17 +73,17 @@ class Conversation:
         limit = self.options.max_tool_rounds
         return limit is not None and self.transcript.tool_rounds >= limit and bool(self._specs)
 
-    def request(self, log: AgentState) -> tuple[Request, tuple[str, ...]]:
+    def request(self) -> tuple[Request, tuple[str, ...]]:
         """The view for the next model call, and the ids of what it shows: the reply's parents.
 
         The full transcript is the transcript's own list, never copied; its heads stand for all of it. A `causal` view
         is bounded and built anew. Raises Exhausted if what it must show does not fit.
         """
         if self.options.context_mode == "causal":
-            view = project(log, self.transcript.question, self.options.context_tokens or CONTEXT_TOKENS)
+            view = project(self.log, self.transcript.question, self.options.context_tokens or CONTEXT_TOKENS)
             return self._asked([Message.from_json(one) for one in view.messages], None, None), view.ids
         recalled = self.recalled if self.recalled and self.recalled[1] else None
-        shown = (*log.frontier, recalled[0]) if recalled else tuple(log.frontier)
+        shown = (*self.log.frontier, recalled[0]) if recalled else tuple(self.log.frontier)
         return self._asked(self._paired(), self._prompt(), recalled[1] if recalled else None), shown
 
     def _paired(self) -> Sequence[Message]:

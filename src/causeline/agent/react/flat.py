@@ -4,15 +4,16 @@ Law: the placements call the same functions as the compact `react` document, so 
 child documents, one for each, which a scatter chooses by name; nothing of one turn is left for the next.
 """
 
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 from urllib.parse import quote
 
-from causeline.agent.react.call_model import call_model
-from causeline.agent.react.call_tools import ToolStep, announce
+from causeline.agent.react.call_results import announce
+from causeline.agent.react.caller_input import take_in
 from causeline.agent.react.conversation import Conversation
-from causeline.agent.react.entrypoint import entrypoint
+from causeline.agent.react.model_turn import ask_model
+from causeline.agent.react.tool_step import ToolStep
 from causeline.graph import Context, Document, Graph, Node, Outcome, load, node
 from causeline.graph.documents.document import DagReference
 from causeline.run.ledger import Ledger
@@ -40,7 +41,7 @@ async def build_request(ctx: Context) -> Outcome:
     """The first visit of a run takes in what the caller said; every visit leaves the view to the model call."""
     if ctx.step:
         return Outcome("ready")
-    entered = await cast("Awaitable[Outcome]", entrypoint(ctx))
+    entered = await take_in(ctx, Conversation.of(ctx))
     return Outcome("ready", {channel: value for channel, value in entered.writes.items() if channel != "result"})
 
 
@@ -48,10 +49,10 @@ async def build_request(ctx: Context) -> Outcome:
 async def ask(ctx: Context) -> Outcome:
     """One model call, with what follows from its reply in the log. None where the client's calls end the run, nor where it
     begins at calls without results: what follows treats those as those of a reply."""
-    talk = ctx.use(Conversation)
-    if "result" in ctx.state or talk.fold(ctx.state["log"]).open:
+    talk = Conversation.of(ctx)
+    if "result" in ctx.state or talk.transcript.open:
         return Outcome("text" if "result" in ctx.state else "tools", {"reply": {"text": "", "usable": True}})
-    outcome = await cast("Awaitable[Outcome]", call_model(ctx))
+    outcome = await ask_model(ctx, talk)
     result: Mapping[str, Any] = outcome.writes.get("result") or {}
     if outcome.port == "exit" and result.get("failed"):
         return Outcome("error", outcome.writes)
@@ -102,8 +103,8 @@ def normalize_tools(ctx: Context) -> Outcome:
 def build_worksets(ctx: Context) -> Outcome:
     """The calls, announced, as scatter items; the client's are left to it. Exclusive ones are among them: the scatter of this
     document runs one at a time."""
-    talk = ctx.use(Conversation)
-    unanswered = talk.fold(ctx.state["log"]).open
+    talk = Conversation.of(ctx)
+    unanswered = talk.transcript.open
     calls = [call for call in ctx.use(Ledger).open_calls() if call.call_id in unanswered]
     for call in calls:
         announce(ctx, call, talk.scope)
@@ -118,14 +119,14 @@ def build_worksets(ctx: Context) -> Outcome:
 @node("urn:causeline:node:collect-results", ports=("done", "empty", "error"))
 def collect_results(ctx: Context) -> Outcome:
     """Results become nodes, in call order. Where the client has calls to execute the run ends by way of the placements behind."""
-    outcome = ToolStep(ctx).outcome()
+    outcome = ToolStep(ctx, Conversation.of(ctx)).outcome()
     result: Mapping[str, Any] = outcome.writes.get("result") or {}
     return Outcome("error" if result.get("failed") else "done", outcome.writes)
 
 
 async def run_call(ctx: Context) -> Outcome:
     """The call of one scatter item. A failed tool is a result; only a fault of the engine leaves by `error`."""
-    step = ToolStep(ctx, only=ctx.item["id"])
+    step = ToolStep(ctx, Conversation.of(ctx), only=ctx.item["id"])
     await step.run()
     if step.questions:
         return step.outcome()

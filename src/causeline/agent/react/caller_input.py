@@ -1,30 +1,30 @@
-"""The first and the last step of a run: take in what the caller said, and say how it ended."""
+"""The first step of a run: take in what the caller said.
+
+Law: a message is said once, a result of a call that is open becomes its result, and what was recalled for a question stands beside it.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from causeline.agent.react.call_tools import logged, patched
+from causeline.agent.react.call_results import logged, patched
 from causeline.agent.react.conversation import Conversation
-from causeline.agent.react.judgement import UNKNOWN_OUTCOME
+from causeline.agent.react.permission import UNKNOWN_OUTCOME
 from causeline.causal import AgentState, Append, identity
-from causeline.graph.node import Context, Outcome, node
+from causeline.graph.node import Context, Outcome
 from causeline.models.messages import Message
 from causeline.models.transcript import Transcript, goal_content
 from causeline.run.ledger import FINISHED, Call, Ledger
 from causeline.run.scope import Recall, merged
 
 
-@node("urn:causeline:node:entrypoint", ports=("model", "tools", "exit"), writes=("log", "calls", "context", "result"))
-async def entrypoint(ctx: Context) -> Outcome:
+async def take_in(ctx: Context, talk: Conversation) -> Outcome:
     """Append the caller's messages, then route on how the conversation ends: a user message goes to the model,
     calls without results to the tools, a tool result to the model, anything else out."""
-    talk = ctx.use(Conversation)
-    log: AgentState = ctx.state["log"]
-    transcript = talk.fold(log)
+    transcript = talk.transcript
     settled = _settled(ctx, talk)
     appends = [one for call in settled for one in logged(talk, call)]
-    appends += _said(talk, log, appends)
+    appends += _said(talk, appends)
     goal = next((one for one in reversed(appends) if one.kind == "goal"), None)
     if goal is not None:
         appends += await _recall(ctx, talk, goal)
@@ -43,19 +43,11 @@ async def entrypoint(ctx: Context) -> Outcome:
     return Outcome(port, writes)
 
 
-@node("urn:causeline:node:exit", ports=("done", "failed"))
-def leave(ctx: Context) -> Outcome:
-    """Announce the whole history and end."""
-    ctx.emit({"type": "messages_snapshot"})
-    result: Mapping[str, Any] = ctx.state.get("result") or {}
-    return Outcome("failed" if result.get("failed") else "done")
-
-
-def _said(talk: Conversation, log: AgentState, before: Sequence[Append]) -> list[Append]:
+def _said(talk: Conversation, before: Sequence[Append]) -> list[Append]:
     """System prompt (only when its text changed) and goals. A goal's parents are the system node and the frontier,
     as the appends `before` leave it."""
     appends: list[Append] = []
-    transcript = talk.transcript
+    transcript, log = talk.transcript, talk.log
     frontier = _frontier(log, before)
     system: str | Append | None = transcript.system_id
     if (talk.system or "") != (transcript.system or ""):

@@ -22,7 +22,7 @@ UNKNOWN_OUTCOME = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Permission:
     """One of: run with `arguments`; ask (`question` of `kind`) whether to; `settled` with `result`, `ok` and `state`."""
 
     arguments: Any = None
@@ -36,11 +36,11 @@ class Verdict:
     state: CallState = "failed"
 
 
-async def judge(talk: Conversation, call: Call, decision: Mapping[str, Any] | None) -> Verdict:
+async def permission_for(talk: Conversation, call: Call, decision: Mapping[str, Any] | None) -> Permission:
     """What to do with an unfinished server call. `decision` is a person's answer to this call's interrupt, with the `kind` and
     the `args_hash` it was made on; on anything else it decides nothing."""
     tool = talk.toolbox.get(call.name)
-    go = Verdict(arguments=call.arguments, args_hash=call.args_hash)
+    go = Permission(arguments=call.arguments, args_hash=call.args_hash)
     if call.state == "unknown":
         return await _unknown(talk, call, tool, _fitting(decision, "unknown_outcome", go), go)
     if call.state == "started":
@@ -59,7 +59,7 @@ async def judge(talk: Conversation, call: Call, decision: Mapping[str, Any] | No
 
 
 def as_edited(talk: Conversation, call: Call, decision: Mapping[str, Any] | None) -> Call:
-    """The call as it is told of: with the arguments of a person's edit, if there is one that `judge` takes."""
+    """The call as it is told of: with the arguments of a person's edit, if there is one that `permission_for` takes."""
     tool = talk.toolbox.get(call.name)
     if tool is None or tool.human or decision is None or decision.get("decision") != "edit" or call.state in ("unknown", "started"):
         return call
@@ -67,31 +67,31 @@ def as_edited(talk: Conversation, call: Call, decision: Mapping[str, Any] | None
     return replace(call, arguments=_edited(tool, decision)) if fits else call
 
 
-def _as_prepared(call: Call, prepared: Prepared | None) -> Verdict:
+def _as_prepared(call: Call, prepared: Prepared | None) -> Permission:
     """Running a call, with its arguments put right where that could be done."""
     if prepared is None or prepared.arguments is None or prepared.arguments is call.arguments:
-        return Verdict(arguments=call.arguments, args_hash=call.args_hash)
-    return Verdict(arguments=prepared.arguments, args_hash=arguments_hash(prepared.arguments))
+        return Permission(arguments=call.arguments, args_hash=call.args_hash)
+    return Permission(arguments=prepared.arguments, args_hash=arguments_hash(prepared.arguments))
 
 
 def _edited(tool: Tool, decision: Mapping[str, Any]) -> Any:
     return prepare(tool, decision["value"]).arguments or decision["value"]
 
 
-def _fitting(decision: Mapping[str, Any] | None, kind: str, asked: Verdict) -> Mapping[str, Any] | None:
+def _fitting(decision: Mapping[str, Any] | None, kind: str, asked: Permission) -> Mapping[str, Any] | None:
     """The decision, if it was made on this question about these arguments."""
     fits = decision is not None and decision.get("kind") == kind and decision.get("args_hash") == asked.args_hash
     return decision if fits else None
 
 
-def _still_asked(call: Call, tool: Tool | None, asked: Verdict) -> Verdict:
+def _still_asked(call: Call, tool: Tool | None, asked: Permission) -> Permission:
     """Nothing but an answer ends a question: not another policy, nor that the tool is gone."""
     if tool is not None and tool.human:
         return _question(asked, None)
     return replace(asked, question=default_prompt(call.name, asked.arguments))
 
 
-async def _permitted(talk: Conversation, tool: Tool, go: Verdict) -> Verdict:
+async def _permitted(talk: Conversation, tool: Tool, go: Permission) -> Permission:
     """What the tool's and the agent's approval modes say."""
     match await resolve_all((tool.approval, talk.options.tool_approval), tool.name, go.arguments):
         case Approve():
@@ -102,32 +102,32 @@ async def _permitted(talk: Conversation, tool: Tool, go: Verdict) -> Verdict:
             return replace(go, question=prompt)
 
 
-async def _unless_forbidden(talk: Conversation, tool: Tool, go: Verdict) -> Verdict:
+async def _unless_forbidden(talk: Conversation, tool: Tool, go: Permission) -> Permission:
     """What a person let run, unless the rules say now that nobody may."""
     said = await _permitted(talk, tool, go)
     return said if said.settled else go
 
 
-def _settled(result: Any, state: CallState, *, ok: bool = False) -> Verdict:
-    return Verdict(settled=True, result=result, ok=ok, state=state)
+def _settled(result: Any, state: CallState, *, ok: bool = False) -> Permission:
+    return Permission(settled=True, result=result, ok=ok, state=state)
 
 
-def _denied(reason: str | None) -> Verdict:
+def _denied(reason: str | None) -> Permission:
     return _settled(f"This call was not approved: {reason}" if reason else "This call was not approved.", "denied")
 
 
-async def _decided(talk: Conversation, tool: Tool, decision: Mapping[str, Any], go: Verdict) -> Verdict:
+async def _decided(talk: Conversation, tool: Tool, decision: Mapping[str, Any], go: Permission) -> Permission:
     match decision.get("decision"):
         case "approve":
             return await _unless_forbidden(talk, tool, go)
         case "edit":
             arguments = _edited(tool, decision)
-            return await _unless_forbidden(talk, tool, Verdict(arguments=arguments, args_hash=arguments_hash(arguments)))
+            return await _unless_forbidden(talk, tool, Permission(arguments=arguments, args_hash=arguments_hash(arguments)))
         case _:
             return _denied(decision.get("reason"))
 
 
-def _question(asked: Verdict, decision: Mapping[str, Any] | None) -> Verdict:
+def _question(asked: Permission, decision: Mapping[str, Any] | None) -> Permission:
     if decision is None:
         return replace(asked, kind="question", question=question_text(asked.arguments))
     if decision.get("decision") == "answer":
@@ -135,7 +135,7 @@ def _question(asked: Verdict, decision: Mapping[str, Any] | None) -> Verdict:
     return _denied(decision.get("reason"))
 
 
-async def _unknown(talk: Conversation, call: Call, tool: Tool | None, decision: Mapping[str, Any] | None, go: Verdict) -> Verdict:
+async def _unknown(talk: Conversation, call: Call, tool: Tool | None, decision: Mapping[str, Any] | None, go: Permission) -> Permission:
     policy = "report" if tool is None else tool.on_unknown
     given = decision or {}
     chosen = given.get("decision")

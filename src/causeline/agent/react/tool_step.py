@@ -10,38 +10,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from causeline.agent.react.call_results import announce, logged, patched, tell_result
 from causeline.agent.react.conversation import Conversation
-from causeline.agent.react.judgement import Verdict, as_edited, judge
+from causeline.agent.react.permission import Permission, as_edited, permission_for
 from causeline.agent.react.remember import REMEMBER, note
 from causeline.agent.react.sub_agents import below
-from causeline.causal import AgentState, Append
+from causeline.causal import Append
 from causeline.errors import Invalid
-from causeline.graph.node import Context, Outcome, node
+from causeline.graph.node import Context, Outcome
 from causeline.models.transcript import repeated, result_text
 from causeline.run.ledger import FINISHED, Call, CallState, Ledger
-from causeline.run.scope import RunScope, merged, message_id
-from causeline.tools.execute import Executed, evidence, execute
+from causeline.tools.execute import Executed, execute
 from causeline.tools.result_json import plain
 from causeline.tools.tool import Tool, ToolContext
-
-
-@node("urn:causeline:node:call_tools", ports=("model", "exit"), writes=("log", "calls", "context", "result"))
-async def call_tools(ctx: Context) -> Outcome:
-    """Run what can run. `model` when every call has a result, `exit` when the client has calls to execute,
-    paused while a person has to answer."""
-    step = ToolStep(ctx)
-    await step.run()
-    return step.outcome()
 
 
 class ToolStep:
     """One visit of the tools step, for all calls that are open or for the one that is named."""
 
-    def __init__(self, ctx: Context, only: str | None = None) -> None:
+    def __init__(self, ctx: Context, talk: Conversation, only: str | None = None) -> None:
         self.ctx = ctx
-        self.talk = ctx.use(Conversation)
-        if "log" in ctx.state:
-            self.talk.fold(ctx.state["log"])
+        self.talk = talk
         self.ledger = ctx.use(Ledger)
         held = self.ledger.open_calls()
         self.calls: dict[str, Call] = {call.call_id: call for call in held if self._is_mine(call, only)}
@@ -65,13 +54,13 @@ class ToolStep:
             if call.state in FINISHED or (call.state == "unknown" and call.result is not None):
                 self._tell(call)
                 continue
-            verdict = await judge(self.talk, call, self.talk.scope.answers.get(call.call_id))
-            if verdict.question is not None:
-                asked += self._ask(call, verdict)
-            elif verdict.settled:
-                await self._finish(call, Executed(ok=verdict.ok, result=verdict.result), verdict.state)
+            permission = await permission_for(self.talk, call, self.talk.scope.answers.get(call.call_id))
+            if permission.question is not None:
+                asked += self._ask(call, permission)
+            elif permission.settled:
+                await self._finish(call, Executed(ok=permission.ok, result=permission.result), permission.state)
             else:
-                ready[call.call_id] = replace(call, arguments=verdict.arguments, args_hash=verdict.args_hash)
+                ready[call.call_id] = replace(call, arguments=permission.arguments, args_hash=permission.args_hash)
         if asked:
             await self.ledger.move(asked)
         for group in self.talk.segments([(call.call_id, call.name) for call in ready.values()]):
@@ -153,17 +142,17 @@ class ToolStep:
     def _tell(self, row: Call) -> None:
         tell_result(self.ctx, row, self.talk.scope, self._places[row.call_id])
 
-    def _ask(self, call: Call, verdict: Verdict) -> Sequence[Call]:
+    def _ask(self, call: Call, permission: Permission) -> Sequence[Call]:
         """Note a question to a person. Returns the call's row if it changes: from now on it waits for the answer."""
         self.questions.append(
             {
-                "kind": verdict.kind,
+                "kind": permission.kind,
                 "tool_call_id": call.call_id,
                 "name": call.name,
-                "arguments": verdict.arguments,
-                "args_hash": verdict.args_hash,
-                "question": verdict.question,
-                "reason": verdict.reason,
+                "arguments": permission.arguments,
+                "args_hash": permission.args_hash,
+                "question": permission.question,
+                "reason": permission.reason,
             }
         )
         if call.state != "pending":
@@ -221,47 +210,4 @@ class ToolStep:
 
     def _asker(self, asked: str) -> str:
         """The inference a tool_call rests on."""
-        log: AgentState = self.ctx.state["log"]
-        return log.node(asked).parents[0]
-
-
-def logged(talk: Conversation, call: Call) -> list[Append]:
-    """What a call's result adds to the log: the result, then what the tool reported beside it, or the note that was kept."""
-    asked = talk.transcript.open[call.call_id][0]
-    payload = {"call_id": call.call_id, "tool": call.name, "result": call.result, "ok": bool(call.ok)}
-    result = Append("tool_result", payload, parents=(asked,))
-    appends = [result, *evidence(call, result)]
-    if call.name == REMEMBER and call.ok and not call.client:
-        appends.append(note(call.arguments, talk.options.semantic_types(), dynamic=talk.options.allow_dynamic_node_types, parent=result))
-    return appends
-
-
-def announce(ctx: Context, call: Call, scope: RunScope) -> None:
-    """Tell of a call, whole; whoever records the events sees to it that this happens once in a run."""
-    asked_by = {"message_id": scope.asked_by} if scope.asked_by else {}
-    ctx.emit({"type": "tool_call_start", "tool_call_id": call.call_id, "name": call.name, "client": call.client, **asked_by})
-    ctx.emit({"type": "tool_call_args", "tool_call_id": call.call_id, "delta": result_text(call.arguments)})
-    ctx.emit({"type": "tool_call_end", "tool_call_id": call.call_id})
-
-
-def tell_result(ctx: Context, call: Call, scope: RunScope, place: int) -> None:
-    """Tell of a call's result, which becomes the message number `place` of the step."""
-    ctx.emit(
-        {
-            "type": "tool_call_result",
-            "tool_call_id": call.call_id,
-            "message_id": message_id(scope.run_id, ctx.step, place),
-            "content": result_text(call.result),
-            "is_error": not call.ok,
-        }
-    )
-
-
-def patched(context: Mapping[str, Any], calls: Sequence[Call]) -> Mapping[str, Any] | None:
-    """The context object after the tools' patches, in call order; None if nothing was patched."""
-    patches = [call.reported["context_patch"] for call in calls if call.reported and call.reported.get("context_patch")]
-    if not patches:
-        return None
-    for patch in patches:
-        context = merged(context, patch)
-    return context
+        return self.talk.log.node(asked).parents[0]

@@ -1,4 +1,4 @@
-"""A reply while it is spoken: what is told of it before it is whole.
+"""A reply while it streams: what is told of it before it is whole.
 
 Law: every message that was begun is ended or retracted, whatever becomes of the model call. What is told has a
 UTF-8 form, however the provider cut its text. Nobody who listens can break the reply.
@@ -16,7 +16,7 @@ from causeline.models.unicode_text import Mender, mend
 from causeline.run.scope import Patience, RunScope, message_id
 
 
-class Speech:
+class ReplyStream:
     """One model call's reply. `fold` holds what has come of it, `id` is the id of the message it becomes."""
 
     def __init__(self, ctx: Context, scope: RunScope, on_token: Callable[[str], Any] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The step that asks the model: build the view, stream the reply, append it, say where to go.
+"""What a reply comes to: tools to run, an answer, or something that cannot be used.
 
 Law: whatever the model says becomes an `inference` node, and what follows from it has that node as parent. A reply
 that cannot be used is asked for again a bounded number of times, whatever is wrong with it.
@@ -7,16 +7,15 @@ that cannot be used is asked for again a bounded number of times, whatever is wr
 from collections.abc import Sequence
 from typing import Any
 
-from causeline.agent.react.call_tools import announce, tell_result
+from causeline.agent.react.call_results import announce, tell_result
 from causeline.agent.react.conversation import Conversation
-from causeline.agent.react.output import check_output
 from causeline.agent.react.remember import REMEMBER, note, only_remember
-from causeline.agent.react.speech import Speech
-from causeline.causal import AgentState, Append
-from causeline.errors import CauselineError, Exhausted, Invalid
-from causeline.graph.node import Context, Outcome, node
+from causeline.agent.react.structured_answer import check_output
+from causeline.causal import Append
+from causeline.errors import Invalid
+from causeline.graph.node import Context, Outcome
 from causeline.models.messages import ToolCall
-from causeline.models.model import Reply, Usage
+from causeline.models.model import Reply
 from causeline.models.text_calls import Decoded
 from causeline.run.ledger import Call, arguments_hash
 
@@ -24,30 +23,8 @@ SPEAKS_AGAIN = 1
 """How often a reply that says nothing is asked for again."""
 
 
-@node("urn:causeline:node:call_model", ports=("tools", "exit", "retry"), writes=("log", "calls", "result"))
-async def call_model(ctx: Context) -> Outcome:
-    """One model call. `tools` if the reply asks for any, `exit` with an answer or a failure, `retry` for a reply
-    that cannot be used."""
-    talk = ctx.use(Conversation)
-    log: AgentState = ctx.state["log"]
-    talk.fold(log)
-    try:
-        request, shown = talk.request(log)
-    except Exhausted as error:
-        return _failed("tokens", error)
-    speech = Speech(ctx, talk.scope, talk.options.on_token)
-    try:
-        reply = await speech.listen(talk.model.stream(request))
-    except Exception as error:  # noqa: BLE001 - whatever a model raises ends the run in good order
-        talk.scope.facts.update(_failure_facts(error, speech.fold.reply()))
-        return _failed("model_error", error)
-    talk.scope.facts.update(_facts(reply))
-    talk.scope.asked_by = speech.id
-    return _Reading(ctx, talk, reply, shown).outcome()
-
-
-class _Reading:
-    """What a reply comes to."""
+class ReplyOutcome:
+    """One reply, read. `outcome` says what follows."""
 
     def __init__(self, ctx: Context, talk: Conversation, reply: Reply, shown: tuple[str, ...]) -> None:
         decoded: Decoded = talk.decode(reply)
@@ -159,31 +136,3 @@ def _keep(talk: Conversation, call: ToolCall, asked: Append, answer: Append | No
 
 def _reason(talk: Conversation) -> str:
     return "tool_rounds" if talk.budget_spent() else "answered"
-
-
-def _failed(reason: str, error: Exception) -> Outcome:
-    code = error.code if isinstance(error, CauselineError) else type(error).__name__
-    told = {"code": code, "message": str(error) or code}
-    return Outcome("exit", {"result": {"stop_reason": reason, "failed": True, "error": told}})
-
-
-def _facts(reply: Reply) -> dict[str, Any]:
-    facts: dict[str, Any] = {"usage": reply.usage.to_json(), "model": reply.model}
-    if reply.request_id:
-        facts["request_id"] = reply.request_id
-    if any(reply.provider_ids):
-        facts["provider_ids"] = list(reply.provider_ids)
-    if reply.attempts:
-        facts["attempts"] = [one.to_json() for one in reply.attempts]
-    return facts
-
-
-def _failure_facts(error: Exception, heard: Reply) -> dict[str, Any]:
-    """Who failed how, and what was used up for it."""
-    facts: dict[str, Any] = {}
-    if heard.usage != Usage():
-        facts["usage"] = heard.usage.to_json()
-    attempts = error.facts.get("attempts") if isinstance(error, CauselineError) else None
-    if attempts or heard.attempts:
-        facts["attempts"] = attempts or [one.to_json() for one in heard.attempts]
-    return facts
