@@ -1,0 +1,1 @@
+"""Memory on third-party libraries: the triple store."""
