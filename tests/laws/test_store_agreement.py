@@ -34,7 +34,7 @@ COMMIT = st.fixed_dictionaries({
     "progress": st.lists(st.tuples(SMALL, SMALL), max_size=2, unique=True),
     "status": st.sampled_from([None, None, None, "succeeded", "interrupted", "queued", "running"]),
 })  # fmt: skip
-OTHER = st.fixed_dictionaries({"do": st.sampled_from(["cancel", "renew", "delete", "reload"]), "run": NAMES, "session": SESSIONS})
+OTHER = st.fixed_dictionaries({"do": st.sampled_from(["cancel", "renew", "delete", "reload", "put"]), "run": NAMES, "session": SESSIONS})
 
 
 def unnumbered(value: Any) -> Any:
@@ -89,6 +89,11 @@ class Player:
     async def delete(self, step: dict[str, Any]):
         return lambda store: store.delete(OWNER, step["session"])
 
+    async def put(self, step: dict[str, Any]):
+        self.count += 1
+        given = {"metadata" if self.count % 2 else "context": {"n": self.count}}
+        return lambda store: store.put_session(OWNER, step["session"], AT, **given)
+
     async def reload(self, step: dict[str, Any]):
         """Read a session, and load it where it was."""
         store, name = self.stores[0], step["session"]
@@ -118,6 +123,7 @@ class Player:
                 Progress(run=run.id, step=at, path=["p"], index=index, port="x", writes=self.count) for at, index in step["progress"]
             ],
             first_event=last + 1 + (step["stale"] == "events"), events=[{"type": "t", "n": self.count}] * step["events"],
+            took_context=sessions[0].next_context if sessions else None,
             patch=None if step["status"] is None else RunPatch(status=step["status"], usage={"n": self.count}),
         )  # fmt: skip
         return lambda store: store.commit(commit)

@@ -13,7 +13,7 @@ from causeline.run.ledger import Call
 from causeline.runtime.import_rows import check_rows
 from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Link, Run, Session
 
-_NOT_EXPORTED = frozenset({"holder", "beat", "epoch", "queue", "cancel_requested"})
+_NOT_EXPORTED = frozenset({"holder", "beat", "epoch", "queue", "cancel_requested", "last_event"})
 """Fields of a run that belong to the place where it runs."""
 _RUN = {one.name for one in fields(Run)} - _NOT_EXPORTED
 _CALL = {one.name for one in fields(Call)}

@@ -30,13 +30,19 @@ STATUS_MOVES: Mapping[RunStatus, frozenset[RunStatus]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A conversation. `head` is the checkpoint its next run starts from, None before the first commit."""
+    """A conversation. `head` is the checkpoint its next run starts from, None before the first commit.
+
+    `metadata` is the caller's. `next_context` is what the entrypoint of the next run takes in place of its branch's context,
+    None where nobody has put one since a run took the last.
+    """
 
     id: str
     owner: str
     head: str | None
     created_at: str
     updated_at: str
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    next_context: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +53,7 @@ class Run:
     commit. `input` are the caller's messages, kept from the start on. `answers` maps interrupt ids to
     decisions, for a run that continues interrupted ones. `holder`, `beat` and `epoch` are the lease: who may
     write, the counter that proves life, the number that fences older writers. `queue` orders runs of a store.
+    `last_event` is the number of its last durable event, 0 before the first.
     """
 
     id: str
@@ -77,6 +84,7 @@ class Run:
     beat: int = 0
     epoch: int = 0
     queue: int = 0
+    last_event: int = 0
 
     @property
     def key(self) -> tuple[str, str]:
@@ -171,7 +179,8 @@ class Commit:
     They carry no `seq`; reading adds it. `nodes` are what the checkpoint lists as `appended`, in that order.
     `calls` are upserts whose move is checked against the row that is there. `interrupts` are upserts; one that
     was answered or superseded meanwhile keeps its state, decision and `answered_by`. `progress` replaces what is
-    there for the same piece; a checkpoint removes its run's progress up to its step.
+    there for the same piece; a checkpoint removes its run's progress up to its step. `took_context` is the session's
+    `next_context` as this run took it over: the session has none after it, unless somebody has put another one.
     """
 
     run: str
@@ -188,6 +197,7 @@ class Commit:
     first_event: int = 0
     events: Sequence[Mapping[str, Any]] = ()
     patch: RunPatch | None = None
+    took_context: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

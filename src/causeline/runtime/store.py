@@ -12,12 +12,34 @@ Promises, checked by `causeline.testing.store_laws` on every backend:
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypedDict, TypeVar, Unpack
 
 from causeline.causal import CausalNode
 from causeline.runtime.records import CallRow, Checkpoint, Commit, Interrupt, Link, OnBusy, Progress, Run, Session, Started
 
 Row = TypeVar("Row", Session, Run, Checkpoint, CallRow, Interrupt, Progress)
+
+
+class RowFilters(TypedDict, total=False):
+    """Which rows `Store.rows` gives. A filter that is left out or None lets every row pass."""
+
+    session: str | None
+    run: str | None
+    id: str | None
+    """The row's own id; a call's `call_id`."""
+    status: Sequence[str]
+    """Any of these, in `status` or `state`."""
+    parent: str | None
+    """Runs whose `parent_run` this is."""
+    turn: bool
+    """With True: of each session only the run whose turn it is, the running one, else the first that is queued. Costs the
+    number of busy sessions, however many runs wait in them."""
+    limit: int | None
+    after: str | None
+    """Only what follows the row with this id, in the order asked for. It must name one row there is, whatever its status:
+    calls need `run` beside it, other kinds an owner. Else Missing."""
+    newest: bool
+    """With True: newest first."""
 
 
 class Store(Protocol):
@@ -73,21 +95,16 @@ class Store(Protocol):
         Returns the run as it is then. Raises Missing."""
         ...
 
-    async def rows(
-        self,
-        kind: type[Row],
-        *,
-        owner: str | None,
-        session: str | None = None,
-        run: str | None = None,
-        id: str | None = None,
-        status: Sequence[str] = (),
-        limit: int | None = None,
-    ) -> Sequence[Row]:
+    async def put_session(
+        self, owner: str, session: str, at: str, *, metadata: Mapping[str, Any] | None = None, context: Mapping[str, Any] | None = None
+    ) -> Session:
+        """Set the metadata or the next context of a session, which is made if it is new. None leaves a thing as it is."""
+        ...
+
+    async def rows(self, kind: type[Row], *, owner: str | None, **filters: Unpack[RowFilters]) -> Sequence[Row]:
         """Rows of one kind, oldest first, filtered by what is given. `owner=None` sees all owners (workers).
 
-        `id` is the row's own id (a call's `call_id`), `status` its `status` or `state`. Misuse for a filter that
-        the kind does not have. Rows hold JSON arrays as lists.
+        Misuse for a filter that the kind does not have. Rows hold JSON arrays as lists.
         """
         ...
 

@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, Unpack
 
 from causeline.causal import CausalNode
 from causeline.errors import Unavailable
@@ -18,7 +18,7 @@ from causeline.models.failures import StreamCut
 from causeline.models.model import Delta, Model, Request
 from causeline.models.wrapper_model import WrapperModel
 from causeline.runtime.records import CallRow, Commit, Link, OnBusy, Run, Session, Started
-from causeline.runtime.store import Row, Store
+from causeline.runtime.store import Row, RowFilters, Store
 
 T = TypeVar("T")
 When = Literal["before", "after"]
@@ -71,7 +71,7 @@ class FaultyStore:
     """A Store that passes everything on and fails where its faults say.
 
     Durable writes are numbered from 1 in the order in which they were asked for: start, claim, commit, cancel,
-    load, delete. A heartbeat is none. `kinds` are their names, `writes` is how many there were.
+    put_session, load, delete. A heartbeat is none. `kinds` are their names, `writes` is how many there were.
     """
 
     def __init__(self, inner: Store, *faults: Fault | None) -> None:
@@ -124,11 +124,8 @@ class FaultyStore:
     async def cancel(self, owner: str, run_id: str, at: str) -> Run:
         return await self._write("cancel", self.inner.cancel(owner, run_id, at))
 
-    async def rows(
-        self, kind: type[Row], *, owner: str | None, session: str | None = None, run: str | None = None,
-        id: str | None = None, status: Sequence[str] = (), limit: int | None = None,
-    ) -> Sequence[Row]:  # fmt: skip
-        return await self.inner.rows(kind, owner=owner, session=session, run=run, id=id, status=status, limit=limit)
+    async def rows(self, kind: type[Row], *, owner: str | None, **filters: Unpack[RowFilters]) -> Sequence[Row]:
+        return await self.inner.rows(kind, owner=owner, **filters)
 
     async def branch(self, owner: str, session: str, head: str | None) -> Sequence[Link]:
         return await self.inner.branch(owner, session, head)
@@ -141,6 +138,11 @@ class FaultyStore:
 
     async def changed(self, seen: int, timeout: float) -> int:
         return await self.inner.changed(seen, timeout)
+
+    async def put_session(
+        self, owner: str, session: str, at: str, *, metadata: Mapping[str, Any] | None = None, context: Mapping[str, Any] | None = None
+    ) -> Session:
+        return await self._write("put_session", self.inner.put_session(owner, session, at, metadata=metadata, context=context))
 
     async def load(self, session: Session, runs: Sequence[Run], links: Sequence[Link], calls: Sequence[CallRow]) -> None:
         await self._write("load", self.inner.load(session, runs, links, calls))

@@ -4,77 +4,24 @@ Law: no method awaits while it changes anything, so each is one transaction, and
 the first change. It hands back the records it was given and copies no history.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
-from typing import Any, cast
+from typing import Any, Unpack
 
 from causeline.adapters.stores import refusals, rules
+from causeline.adapters.stores.memory_rows import KeptRows, KeptRun, KeptSession
+from causeline.adapters.stores.row_filters import wanted_rows
 from causeline.adapters.stores.signal import Signal, wake
 from causeline.causal import CausalNode
-from causeline.run.ledger import Call
-from causeline.runtime.records import (
-    ACTIVE,
-    CallRow,
-    Checkpoint,
-    Commit,
-    Interrupt,
-    Link,
-    OnBusy,
-    Progress,
-    Run,
-    RunPatch,
-    Session,
-    Started,
-)
-from causeline.runtime.store import Row
-
-_Piece = tuple[int, tuple[str | int, ...], int]
-
-
-class _Session:
-    """A session with everything keyed by it."""
-
-    __slots__ = ("active", "checkpoints", "interrupts", "nodes", "row", "runs")
-
-    def __init__(self, row: Session) -> None:
-        self.row = row
-        self.runs: dict[str, _Run] = {}
-        self.active: dict[str, _Run] = {}
-        self.checkpoints: dict[str, Checkpoint] = {}
-        self.nodes: dict[str, CausalNode] = {}
-        self.interrupts: dict[str, Interrupt] = {}
-
-
-class _Run:
-    """A run with everything keyed by it. `head` is kept apart from the row, because each step changes it."""
-
-    __slots__ = ("calls", "events", "head", "progress", "row", "session")
-
-    def __init__(self, row: Run, session: _Session) -> None:
-        self.row = row
-        self.head = row.head
-        self.session = session
-        self.calls: dict[str, Call] = {}
-        self.events: list[Mapping[str, Any]] = []
-        self.progress: dict[_Piece, Progress] = {}
-
-    def stored(self) -> Run:
-        return self.row if self.row.head == self.head else replace(self.row, head=self.head)
-
-    def change(self, **fields: Any) -> None:
-        self.row = replace(self.row, **fields)
-        if self.row.status not in ACTIVE:
-            self.session.active.pop(self.row.id, None)
+from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Commit, Interrupt, Link, OnBusy, Run, RunPatch, Session, Started
+from causeline.runtime.store import Row, RowFilters
 
 
 class InMemoryStore:
     """See `causeline.runtime.store.Store`. Closing it keeps what is in it; it is gone with the object."""
 
     def __init__(self) -> None:
-        self._sessions: dict[tuple[str, str], _Session] = {}
-        self._runs: dict[tuple[str, str], _Run] = {}
-        self._busy: dict[tuple[str, str], _Session] = {}
+        self._kept = KeptRows()
         self._last = 0
         self._signal = Signal()
 
@@ -88,40 +35,41 @@ class InMemoryStore:
 
     async def start(self, run: Run, on_busy: OnBusy) -> Started:
         rules.check_start(run)
-        known = self._runs.get((run.owner, run.id))
+        known = self._kept.runs.get((run.owner, run.id))
         if known is not None:
             if not rules.same_start(known.row, run):
                 raise refusals.run_conflict(run.id)
             return Started(run=known.stored(), known=True)
-        session = self._sessions.get((run.owner, run.session))
+        session = self._kept.sessions.get((run.owner, run.session))
         fresh = session is None
         if session is None:
-            session = _Session(Session(id=run.session, owner=run.owner, head=None, created_at=run.created_at, updated_at=run.created_at))
+            session = KeptSession(Session(id=run.session, owner=run.owner, head=None, created_at=run.created_at, updated_at=run.created_at))
         if run.at is not None and run.at not in session.checkpoints:
             raise refusals.no_checkpoint(run.at, run.session)
-        active = list(session.active.values())
         for name in run.answers:
             if name not in session.interrupts:
                 raise refusals.no_interrupt(name, run.session)
             if session.interrupts[name].state != "open":
                 raise refusals.interrupt_closed(name, session.interrupts[name].state)
-        if active and on_busy == "reject":
-            raise refusals.session_busy(run.session, active[0].row.id)
+        first = next(iter(session.active.values()), None)
+        if first is not None and on_busy == "reject":
+            raise refusals.session_busy(run.session, first.row.id)
         if fresh:
-            self._sessions[run.owner, run.session] = session
-        return Started(run=self._add(run, session, active, on_busy))
+            self._kept.sessions[run.owner, run.session] = session
+        return Started(run=self._add(run, session, on_busy))
 
-    def _add(self, run: Run, session: _Session, active: Sequence[_Run], on_busy: OnBusy) -> Run:
-        if active and on_busy == "cancel":
-            for other in active:
+    def _add(self, run: Run, session: KeptSession, on_busy: OnBusy) -> Run:
+        waits = run.status == "queued" or bool(session.active)
+        if on_busy == "cancel":
+            for other in list(session.active.values()):
                 self._cancel(other, run.created_at)
-        waits = run.status == "queued" or bool(active)
         row = rules.as_queued(run) if waits else rules.as_running(run, run.at or session.row.head)
         self._last += 1
-        kept = _Run(replace(row, queue=self._last), session)
+        kept = KeptRun(replace(row, queue=self._last), session)
         session.row = replace(session.row, updated_at=run.created_at)
-        self._busy[run.owner, run.session] = session
-        session.runs[run.id] = session.active[run.id] = self._runs[run.owner, run.id] = kept
+        self._kept.busy[run.owner, run.session] = session
+        self._kept.runs[run.owner, run.id] = kept
+        session.add(kept)
         for name, decision in run.answers.items():
             session.interrupts[name] = replace(session.interrupts[name], state="answered", decision=decision, answered_by=run.id)
         if not waits:
@@ -130,7 +78,7 @@ class InMemoryStore:
         return kept.row
 
     @staticmethod
-    def _supersede(run: _Run) -> None:
+    def _supersede(run: KeptRun) -> None:
         if not rules.speaks(run.row):
             return
         interrupts = run.session.interrupts
@@ -139,10 +87,10 @@ class InMemoryStore:
                 interrupts[name] = replace(interrupt, state="superseded")
 
     async def claim(self, owner: str, run_id: str, holder: str, *, epoch: int, beat: int, at: str) -> Run | None:
-        run = self._runs.get((owner, run_id))
+        run = self._kept.runs.get((owner, run_id))
         if run is None or run.row.status not in ACTIVE or (run.row.epoch, run.row.beat) != (epoch, beat):
             return None
-        if run.row.status == "queued" and not self._first(run):
+        if run.row.status == "queued" and run.session.turn() is not run:
             return None
         begins = run.row.started_at is None
         run.change(status="running", holder=holder, epoch=epoch + 1)
@@ -152,12 +100,8 @@ class InMemoryStore:
         self._changed()
         return run.stored()
 
-    @staticmethod
-    def _first(run: _Run) -> bool:
-        return all(one.row.status == "queued" and one.row.queue >= run.row.queue for one in run.session.active.values())
-
     async def renew(self, holder: str) -> Sequence[Run]:
-        held = [run for run in self._active() if run.row.holder == holder and run.row.status == "running"]
+        held = [run for run in self._kept.running() if run.row.holder == holder]
         for run in held:
             run.change(beat=run.row.beat + 1)
         if held:
@@ -172,11 +116,27 @@ class InMemoryStore:
         return run.stored()
 
     @staticmethod
-    def _cancel(run: _Run, at: str) -> None:
+    def _cancel(run: KeptRun, at: str) -> None:
         if run.row.status == "queued":
             run.change(status="cancelled", stop_reason="cancelled", finished_at=at)
         else:
             run.change(cancel_requested=True)
+
+    # sessions
+
+    async def put_session(
+        self, owner: str, session: str, at: str, *, metadata: Mapping[str, Any] | None = None, context: Mapping[str, Any] | None = None
+    ) -> Session:
+        kept = self._kept.sessions.get((owner, session))
+        if kept is None:
+            kept = KeptSession(Session(id=session, owner=owner, head=None, created_at=at, updated_at=at))
+            self._kept.sessions[owner, session] = kept
+        row = replace(kept.row, updated_at=at)
+        kept.row = replace(
+            row, metadata=row.metadata if metadata is None else metadata, next_context=row.next_context if context is None else context
+        )
+        self._changed()
+        return kept.row
 
     # commits
 
@@ -198,10 +158,12 @@ class InMemoryStore:
             run.events.extend({**event, "seq": commit.first_event + place} for place, event in enumerate(commit.events))
         if commit.patch is not None:
             self._patch(run, commit.patch)
+        if commit.took_context is not None and rules.same_json(run.session.row.next_context, commit.took_context):
+            run.session.row = replace(run.session.row, next_context=None)
         self._changed()
 
     @staticmethod
-    def _check(run: _Run, commit: Commit) -> None:
+    def _check(run: KeptRun, commit: Commit) -> None:
         """Everything that may refuse a commit."""
         row, session = run.row, run.session
         if row.status != "running" or row.epoch != commit.epoch:
@@ -222,7 +184,7 @@ class InMemoryStore:
                 raise refusals.call_moved(row.id, call, there.state)
 
     @staticmethod
-    def _advance(run: _Run, commit: Commit, checkpoint: Checkpoint) -> None:
+    def _advance(run: KeptRun, commit: Commit, checkpoint: Checkpoint) -> None:
         session = run.session
         session.checkpoints[checkpoint.id] = checkpoint
         for node in commit.nodes:
@@ -240,7 +202,7 @@ class InMemoryStore:
         interrupts[given.id] = given
 
     @staticmethod
-    def _patch(run: _Run, patch: RunPatch) -> None:
+    def _patch(run: KeptRun, patch: RunPatch) -> None:
         fields = {name: value for name in RunPatch.__slots__ if (value := getattr(patch, name)) is not None}
         if patch.status is not None and patch.status != "running":
             fields["holder"] = None
@@ -248,70 +210,11 @@ class InMemoryStore:
 
     # reading
 
-    async def rows(
-        self,
-        kind: type[Row],
-        *,
-        owner: str | None,
-        session: str | None = None,
-        run: str | None = None,
-        id: str | None = None,
-        status: Sequence[str] = (),
-        limit: int | None = None,
-    ) -> Sequence[Row]:
-        rules.check_filters(kind, run=run, id=id, status=status)
-        found: Iterable[Any]
-        if kind is Run and status and ACTIVE.issuperset(status):
-            found = sorted((one.stored() for one in self._active() if self._belongs(one, owner, session)), key=lambda row: row.queue)
-        elif kind in (Run, CallRow, Progress):
-            found = self._by_run(kind, owner, session, run)
-        else:
-            found = self._by_session(kind, self._of(owner, session))
-        wanted = (row for row in found if self._fits(row, run, id, status))
-        return cast("Sequence[Row]", list(islice(wanted, limit)))
-
-    def _of(self, owner: str | None, session: str | None) -> Iterable[_Session]:
-        if owner is not None and session is not None:
-            one = self._sessions.get((owner, session))
-            return () if one is None else (one,)
-        return (one for (whose, name), one in self._sessions.items() if owner in (None, whose) and session in (None, name))
-
-    @staticmethod
-    def _belongs(run: _Run, owner: str | None, session: str | None) -> bool:
-        return owner in (None, run.row.owner) and session in (None, run.row.session)
-
-    @staticmethod
-    def _by_session(kind: type, sessions: Iterable[_Session]) -> Iterable[Any]:
-        if kind is Session:
-            return (one.row for one in sessions)
-        if kind is Checkpoint:
-            return (row for one in sessions for row in one.checkpoints.values())
-        return (row for one in sessions for row in one.interrupts.values())
-
-    def _by_run(self, kind: type, owner: str | None, session: str | None, run: str | None) -> Iterable[Any]:
-        if owner is not None and run is not None:
-            one = self._runs.get((owner, run))
-            runs = [] if one is None or not self._belongs(one, owner, session) else [one]
-        else:
-            runs = sorted((one for kept in self._of(owner, session) for one in kept.runs.values()), key=lambda one: one.row.queue)
-        if kind is Run:
-            return (one.stored() for one in runs)
-        if kind is CallRow:
-            return (CallRow(run=one.row.id, call=call) for one in runs for call in one.calls.values())
-        return (piece for one in runs for piece in one.progress.values())
-
-    @staticmethod
-    def _fits(row: Any, run: str | None, name: str | None, status: Sequence[str]) -> bool:
-        if isinstance(row, CallRow):
-            return run in (None, row.run) and name in (None, row.call.call_id) and (not status or row.call.state in status)
-        if run is not None and run != (row.id if isinstance(row, Run) else row.run):
-            return False
-        if name is not None and name != row.id:
-            return False
-        return not status or (row.state if isinstance(row, Interrupt) else row.status) in status
+    async def rows(self, kind: type[Row], *, owner: str | None, **filters: Unpack[RowFilters]) -> Sequence[Row]:
+        return self._kept.read(kind, wanted_rows(kind, owner, filters))
 
     async def branch(self, owner: str, session: str, head: str | None) -> Sequence[Link]:
-        kept = self._sessions.get((owner, session))
+        kept = self._kept.sessions.get((owner, session))
         links: list[Link] = []
         while head is not None:
             checkpoint = None if kept is None else kept.checkpoints.get(head)
@@ -323,7 +226,9 @@ class InMemoryStore:
         return links
 
     async def node(self, owner: str, node_id: str) -> Sequence[tuple[str, CausalNode]]:
-        return [(name, kept.nodes[node_id]) for (whose, name), kept in self._sessions.items() if whose == owner and node_id in kept.nodes]
+        return [
+            (name, kept.nodes[node_id]) for (whose, name), kept in self._kept.sessions.items() if whose == owner and node_id in kept.nodes
+        ]
 
     async def events(self, owner: str, run_id: str, after: int, limit: int = 1000) -> Sequence[Mapping[str, Any]]:
         start = max(after, 0)
@@ -335,53 +240,44 @@ class InMemoryStore:
     # whole sessions
 
     async def load(self, session: Session, runs: Sequence[Run], links: Sequence[Link], calls: Sequence[CallRow]) -> None:
-        if (session.owner, session.id) in self._sessions:
+        if (session.owner, session.id) in self._kept.sessions:
             raise refusals.session_exists(session.id)
         for row in runs:
-            if (session.owner, row.id) in self._runs:
+            if (session.owner, row.id) in self._kept.runs:
                 raise refusals.run_exists(row.id, session.id)
         ordered = rules.check_session(session, runs, links, calls)
-        kept = _Session(session)
+        kept = KeptSession(session)
         for row in runs:
             self._last += 1
-            kept.runs[row.id] = _Run(replace(row, queue=self._last), kept)
-        kept.active.update((name, run) for name, run in kept.runs.items() if run.row.status in ACTIVE)
+            kept.add(KeptRun(replace(row, queue=self._last, last_event=0), kept))
         for link in ordered:
             kept.checkpoints[link.checkpoint.id] = link.checkpoint
             for node in link.nodes:
                 kept.nodes.setdefault(node.id, node)
         for call in calls:
             kept.runs[call.run].calls[call.call.call_id] = call.call
-        self._sessions[session.owner, session.id] = self._busy[session.owner, session.id] = kept
-        self._runs.update(((session.owner, name), run) for name, run in kept.runs.items())
+        self._kept.sessions[session.owner, session.id] = self._kept.busy[session.owner, session.id] = kept
+        self._kept.runs.update(((session.owner, name), run) for name, run in kept.runs.items())
         self._changed()
 
     async def delete(self, owner: str, session: str) -> None:
-        kept = self._sessions.get((owner, session))
+        kept = self._kept.sessions.get((owner, session))
         if kept is None:
             raise refusals.no_session(session)
         for name in kept.active:
             raise refusals.still_active(session, name)
         for name in kept.runs:
-            del self._runs[owner, name]
-        del self._sessions[owner, session]
+            del self._kept.runs[owner, name]
+        del self._kept.sessions[owner, session]
         self._changed()
 
     # inside
 
-    def _run(self, owner: str, run_id: str) -> _Run:
-        run = self._runs.get((owner, run_id))
+    def _run(self, owner: str, run_id: str) -> KeptRun:
+        run = self._kept.runs.get((owner, run_id))
         if run is None:
             raise refusals.no_run(run_id)
         return run
-
-    def _active(self) -> Iterable[_Run]:
-        """The queued and running runs of all sessions. Costs their number, not that of all runs."""
-        for key, session in list(self._busy.items()):
-            if session.active:
-                yield from session.active.values()
-            else:
-                del self._busy[key]
 
     def _changed(self) -> None:
         for futures in self._signal.grow().values():

@@ -9,7 +9,7 @@ from causeline.causal import canonical
 from causeline.causal.limits import WRAPPED_DEPTH
 from causeline.errors import Invalid, Misuse
 from causeline.run.ledger import CALL_STATES, MOVES, CallState
-from causeline.runtime.records import ACTIVE, STATUS_MOVES, CallRow, Checkpoint, Commit, Interrupt, Link, Progress, Run, Session
+from causeline.runtime.records import ACTIVE, STATUS_MOVES, CallRow, Commit, Link, Run, Session
 
 MOVES_INTO: Mapping[CallState, frozenset[CallState]] = {
     state: frozenset(origin for origin in CALL_STATES if state in MOVES[origin]) for state in CALL_STATES
@@ -21,11 +21,15 @@ BODY = ("session", "agent", "input", "at", "answers", "tools", "context")
 
 def same_start(stored: Run, asked: Run) -> bool:
     """Whether a start with a known run id asks for what is stored. Compared as JSON, so 1 and 1.0 are equal, 1 and true are not."""
-    return all(_body(stored, name) == _body(asked, name) for name in BODY)
+    return all(same_json(getattr(stored, name), getattr(asked, name)) for name in BODY)
 
 
-def _body(run: Run, name: str) -> bytes:
-    value: Any = getattr(run, name)
+def same_json(left: Any, right: Any) -> bool:
+    """Whether two values are one as JSON."""
+    return _text(left) == _text(right)
+
+
+def _text(value: Any) -> bytes:
     if isinstance(value, tuple):
         value = list(cast("tuple[Any, ...]", value))
     return canonical(value, depth=WRAPPED_DEPTH)
@@ -69,25 +73,6 @@ def check_commit(commit: Commit) -> None:
         raise Misuse(f"checkpoint {checkpoint.id} lists other nodes as appended than its commit holds")
     if commit.events and commit.first_event < 1:
         raise Misuse(f"events of run {commit.run} begin with number {commit.first_event}; the first number is 1")
-
-
-_FILTERS: Mapping[type, frozenset[str]] = {
-    Session: frozenset({"id"}),
-    Run: frozenset({"run", "id", "status"}),
-    Checkpoint: frozenset({"run", "id"}),
-    CallRow: frozenset({"run", "id", "status"}),
-    Interrupt: frozenset({"run", "id", "status"}),
-    Progress: frozenset({"run"}),
-}
-
-
-def check_filters(kind: type, *, run: str | None, id: str | None, status: Sequence[str]) -> None:
-    """Raises Misuse for a kind that no store keeps and for a filter that the kind does not have."""
-    if kind not in _FILTERS:
-        raise Misuse(f"a store keeps no rows of {kind.__name__}; ask for {', '.join(one.__name__ for one in _FILTERS)}")
-    for name, given in (("run", run is not None), ("id", id is not None), ("status", bool(status))):
-        if given and name not in _FILTERS[kind]:
-            raise Misuse(f"rows of {kind.__name__} have no {name} to filter by")
 
 
 def check_session(session: Session, runs: Sequence[Run], links: Sequence[Link], calls: Sequence[CallRow]) -> Sequence[Link]:

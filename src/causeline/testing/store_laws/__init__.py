@@ -16,9 +16,8 @@ the reason. Some laws start other processes.
 
 import pytest
 
-pytest.register_assert_rewrite(
-    *(f"{__name__}.{part}" for part in ("committing", "every", "exactness", "leasing", "reading", "sample", "sharing", "starting"))
-)
+_PARTS = ("committing", "every", "exactness", "leasing", "paging", "reading", "sample", "sharing", "starting")
+pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
 from causeline.testing.store_laws.every import StoreLaws  # noqa: E402 - assertions are rewritten on import, so the order matters
 from causeline.testing.store_laws.sample import Backend  # noqa: E402 - as above

@@ -8,6 +8,7 @@ from causeline.runtime.store import Store
 from causeline.testing.store_laws.committing import CommitLaws, EventLaws, LedgerLaws
 from causeline.testing.store_laws.exactness import ClockLaws, ExactLaws
 from causeline.testing.store_laws.leasing import CancelLaws, LeaseLaws
+from causeline.testing.store_laws.paging import PageLaws, SessionLaws, TurnLaws
 from causeline.testing.store_laws.reading import BranchLaws, OwnerLaws, RowLaws, WholeSessionLaws
 from causeline.testing.store_laws.sample import Backend
 from causeline.testing.store_laws.sharing import ChangedLaws, DurableLaws, UnchangedLaws
@@ -15,8 +16,8 @@ from causeline.testing.store_laws.starting import AnswerLaws, StartLaws
 
 
 class StoreLaws(
-    StartLaws, AnswerLaws, LeaseLaws, CancelLaws, CommitLaws, LedgerLaws, EventLaws, BranchLaws, RowLaws, OwnerLaws, WholeSessionLaws,
-    ExactLaws, ClockLaws, ChangedLaws, DurableLaws, UnchangedLaws,
+    StartLaws, AnswerLaws, LeaseLaws, CancelLaws, CommitLaws, LedgerLaws, EventLaws, BranchLaws, RowLaws, PageLaws,
+    TurnLaws, SessionLaws, OwnerLaws, WholeSessionLaws, ExactLaws, ClockLaws, ChangedLaws, DurableLaws, UnchangedLaws,
 ):  # fmt: skip
     """Every law. Subclass it with a fixture `backend`."""
 

@@ -198,7 +198,7 @@ def run_columns(run: Run, session: int) -> Columns:
         run.owner, run.id, session, run.status, run.holder, run.beat, run.epoch, int(run.cancel_requested),
         None if run.base is None else pack_checkpoint(run.base), None if run.head is None else pack_checkpoint(run.head),
         run.started_at, run.finished_at, run.stop_reason, dump_or_none(run.answer), dump_or_none(run.error), dump_or_none(run.usage),
-        dump(run.pending_tool_call_ids) if run.pending_tool_call_ids else None,
+        dump(run.pending_tool_call_ids) if run.pending_tool_call_ids else None, run.parent_run,
     )  # fmt: skip
 
 
@@ -218,13 +218,24 @@ def run_from(row: Columns) -> Run:
         base=unpack_checkpoint(row[9]), head=unpack_checkpoint(row[10]), parent_run=parent_run, parent_call=parent_call, answers=answers,
         tools=tools, context=context, started_at=row[11], finished_at=row[12], stop_reason=row[13], answer=load_or_none(row[14]),
         error=load_or_none(row[15]), usage=load_or_none(row[16]), pending_tool_call_ids=() if row[17] is None else load(row[17]),
-        cancel_requested=bool(row[8]), holder=row[5], beat=row[6], epoch=row[7], queue=row[0],
+        cancel_requested=bool(row[8]), holder=row[5], beat=row[6], epoch=row[7], queue=row[0], last_event=row[19],
     )  # fmt: skip
 
 
 def session_from(row: Columns) -> Session:
     """From `rows_session`."""
-    return Session(id=row[0], owner=row[1], head=unpack_checkpoint(row[2]), created_at=row[3], updated_at=row[4])
+    return Session(
+        id=row[0], owner=row[1], head=unpack_checkpoint(row[2]), created_at=row[3], updated_at=row[4],
+        metadata={} if row[5] is None else load(row[5]), next_context=load_or_none(row[6]),
+    )  # fmt: skip
+
+
+def session_columns(session: Session) -> Columns:
+    """For `session_add`."""
+    return (
+        session.owner, session.id, None if session.head is None else pack_checkpoint(session.head), session.created_at, session.updated_at,
+        dump(session.metadata) if session.metadata else None, dump_or_none(session.next_context),
+    )  # fmt: skip
 
 
 def checkpoint_body(row: Checkpoint) -> bytes:

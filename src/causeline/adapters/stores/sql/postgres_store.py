@@ -9,10 +9,11 @@ import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from causeline.adapters.stores import refusals, rules
+from causeline.adapters.stores.row_filters import wanted_rows
 from causeline.adapters.stores.signal import Signal
 from causeline.adapters.stores.sql import encoding, reads, writes
 from causeline.adapters.stores.sql.group_commit import Groups
@@ -23,7 +24,7 @@ from causeline.adapters.stores.sql.writes import Again, Many, Operation, Writing
 from causeline.causal import CausalNode
 from causeline.errors import CauselineError, Invalid, Misuse, Unavailable
 from causeline.runtime.records import CallRow, Commit, Link, OnBusy, Run, Session, Started
-from causeline.runtime.store import Row
+from causeline.runtime.store import Row, RowFilters
 
 T = TypeVar("T")
 Connection = Any
@@ -161,11 +162,8 @@ class PostgresStore:
 
     # reading
 
-    async def rows(
-        self, kind: type[Row], *, owner: str | None, session: str | None = None, run: str | None = None,
-        id: str | None = None, status: Sequence[str] = (), limit: int | None = None,
-    ) -> Sequence[Row]:  # fmt: skip
-        return await self._read(reads.rows(kind, owner=owner, session=session, run=run, name=id, status=status, limit=limit))
+    async def rows(self, kind: type[Row], *, owner: str | None, **filters: Unpack[RowFilters]) -> Sequence[Row]:
+        return await self._read(reads.rows(kind, wanted_rows(kind, owner, filters)))
 
     async def branch(self, owner: str, session: str, head: str | None) -> Sequence[Link]:
         return await self._read(reads.branch(owner, session, head))
@@ -180,6 +178,12 @@ class PostgresStore:
         return await self._signal.wait(seen, timeout)
 
     # whole sessions
+
+    async def put_session(
+        self, owner: str, session: str, at: str, *, metadata: Mapping[str, Any] | None = None, context: Mapping[str, Any] | None = None
+    ) -> Session:
+        given = encoding.dump_or_none(metadata), encoding.dump_or_none(context)
+        return await self._transact(partial(writes.put_session, owner, session, at, *given))
 
     async def load(self, session: Session, runs: Sequence[Run], links: Sequence[Link], calls: Sequence[CallRow]) -> None:
         ordered = rules.check_session(session, runs, links, calls)
@@ -308,7 +312,8 @@ def _arguments(given: Writing) -> Sequence[Any]:
         made = (name, number, parent, appended, frontier, created_at, body)
     nodes = _columns(step.nodes if step is not None else (), 6)
     patch = given.patch or (None,) * 7
-    return (*head, *made, *nodes, *_columns(given.calls, 4), *_columns(given.interrupts, 7), *_columns(given.progress, 3), *patch)
+    rows = (*nodes, *_columns(given.calls, 4), *_columns(given.interrupts, 7), *_columns(given.progress, 3))
+    return (*head, *made, *rows, *patch, given.context)
 
 
 def _columns(rows: Sequence[Sequence[Any]], width: int) -> Sequence[Sequence[Any]]:

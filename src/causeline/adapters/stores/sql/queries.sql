@@ -2,13 +2,13 @@
 
 -- name: run_by_id
 SELECT r.no, r.owner, r.id, s.id, r.status, r.holder, r.beat, r.epoch, r.cancel_requested, r.base, r.head, r.started_at, r.finished_at,
-       r.stop_reason, r.answer, r.error, r.usage, r.pending, b.body
+       r.stop_reason, r.answer, r.error, r.usage, r.pending, b.body, r.events
 FROM run r JOIN session s ON s.no = r.session JOIN run_body b ON b.run = r.no
 WHERE r.owner = $1 AND r.id = $2
 
 -- name: runs_held
 SELECT r.no, r.owner, r.id, s.id, r.status, r.holder, r.beat, r.epoch, r.cancel_requested, r.base, r.head, r.started_at, r.finished_at,
-       r.stop_reason, r.answer, r.error, r.usage, r.pending, b.body
+       r.stop_reason, r.answer, r.error, r.usage, r.pending, b.body, r.events
 FROM run r JOIN session s ON s.no = r.session JOIN run_body b ON b.run = r.no
 WHERE r.status = 'running' AND r.holder = $1
 ORDER BY r.no
@@ -26,10 +26,13 @@ SELECT no FROM checkpoint WHERE session = $1 AND id = $2
 -- name: runs_active
 SELECT no, id FROM run WHERE session = $1 AND status IN ('queued', 'running') ORDER BY no
 
+-- name: runs_active_first
+SELECT no, id FROM run WHERE session = $1 AND status IN ('queued', 'running') ORDER BY no LIMIT 1
+
 -- name: run_add
 INSERT INTO run (owner, id, session, status, holder, beat, epoch, cancel_requested, base, head, events, started_at, finished_at, stop_reason,
-                 answer, error, usage, pending)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $12, $13, $14, $15, $16, $17)
+                 answer, error, usage, pending, parent)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $12, $13, $14, $15, $16, $17, $18)
 ON CONFLICT (owner, id) DO NOTHING
 RETURNING no
 
@@ -57,8 +60,10 @@ WHERE owner = $1 AND id = $2 AND status IN ('queued', 'running')
 
 -- name: run_claim
 UPDATE run SET status = 'running', holder = $3, epoch = epoch + 1
-WHERE owner = $1 AND id = $2 AND epoch = $4 AND beat = $5 AND (status = 'running' OR (status = 'queued' AND NOT EXISTS (
-    SELECT 1 FROM run o WHERE o.session = run.session AND o.status IN ('queued', 'running') AND (o.status = 'running' OR o.no < run.no))))
+WHERE owner = $1 AND id = $2 AND epoch = $4 AND beat = $5 AND (status = 'running' OR (
+    status = 'queued'
+    AND NOT EXISTS (SELECT 1 FROM run o WHERE o.session = run.session AND o.status = 'running')
+    AND NOT EXISTS (SELECT 1 FROM run o WHERE o.session = run.session AND o.status IN ('queued', 'running') AND o.no < run.no)))
 RETURNING no, session, started_at
 
 -- name: run_begin
@@ -129,10 +134,21 @@ UPDATE run SET status = COALESCE($2, status), holder = CASE WHEN $2 IS NULL THEN
     finished_at = COALESCE($8, finished_at)
 WHERE no = $1
 
+-- name: context_taken
+UPDATE session SET next_context = NULL WHERE no = $1 AND next_context = $2
+
 -- Whole sessions.
 
 -- name: session_add
-INSERT INTO session (owner, id, head, created_at, updated_at) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (owner, id) DO NOTHING RETURNING no
+INSERT INTO session (owner, id, head, created_at, updated_at, metadata, next_context) VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (owner, id) DO NOTHING
+RETURNING no
+
+-- name: session_put
+INSERT INTO session (owner, id, created_at, updated_at, metadata, next_context) VALUES ($1, $2, $3, $3, $4, $5)
+ON CONFLICT (owner, id) DO UPDATE SET updated_at = excluded.updated_at, metadata = COALESCE(excluded.metadata, session.metadata),
+    next_context = COALESCE(excluded.next_context, session.next_context)
+RETURNING id, owner, head, created_at, updated_at, metadata, next_context
 
 -- name: session_lock
 UPDATE session SET updated_at = updated_at WHERE owner = $1 AND id = $2 RETURNING no
@@ -200,17 +216,41 @@ ORDER BY first
 LIMIT $3
 
 -- name: rows_session
-SELECT s.id, s.owner, s.head, s.created_at, s.updated_at FROM session s WHERE 1 = 1
+SELECT s.id, s.owner, s.head, s.created_at, s.updated_at, s.metadata, s.next_context FROM session s WHERE 1 = 1
 
 -- name: rows_run
 SELECT r.no, r.owner, r.id, s.id, r.status, r.holder, r.beat, r.epoch, r.cancel_requested, r.base, r.head, r.started_at, r.finished_at,
-       r.stop_reason, r.answer, r.error, r.usage, r.pending, b.body
+       r.stop_reason, r.answer, r.error, r.usage, r.pending, b.body, r.events
 FROM run r JOIN session s ON s.no = r.session JOIN run_body b ON b.run = r.no WHERE 1 = 1
 
 -- name: rows_run_active
 SELECT r.no, r.owner, r.id, s.id, r.status, r.holder, r.beat, r.epoch, r.cancel_requested, r.base, r.head, r.started_at, r.finished_at,
-       r.stop_reason, r.answer, r.error, r.usage, r.pending, b.body
+       r.stop_reason, r.answer, r.error, r.usage, r.pending, b.body, r.events
 FROM run r JOIN session s ON s.no = r.session JOIN run_body b ON b.run = r.no WHERE r.status IN ('queued', 'running')
+
+-- The run whose turn it is, of each session with active ones: a walk from one such session to the next.
+-- name: rows_run_turn
+WITH RECURSIVE busy (session) AS (
+    SELECT MIN(o.session) FROM run o WHERE o.status IN ('queued', 'running')
+    UNION ALL
+    SELECT (SELECT MIN(o.session) FROM run o WHERE o.session > busy.session AND o.status IN ('queued', 'running'))
+    FROM busy WHERE busy.session IS NOT NULL
+)
+SELECT r.no, r.owner, r.id, s.id, r.status, r.holder, r.beat, r.epoch, r.cancel_requested, r.base, r.head, r.started_at, r.finished_at,
+       r.stop_reason, r.answer, r.error, r.usage, r.pending, b.body, r.events
+FROM busy JOIN session s ON s.no = busy.session
+JOIN run r ON r.no = COALESCE(
+    (SELECT o.no FROM run o WHERE o.session = busy.session AND o.status = 'running'),
+    (SELECT MIN(o.no) FROM run o WHERE o.session = busy.session AND o.status IN ('queued', 'running')))
+JOIN run_body b ON b.run = r.no WHERE 1 = 1
+
+-- name: rows_run_turn_in_session
+SELECT r.no, r.owner, r.id, s.id, r.status, r.holder, r.beat, r.epoch, r.cancel_requested, r.base, r.head, r.started_at, r.finished_at,
+       r.stop_reason, r.answer, r.error, r.usage, r.pending, b.body, r.events
+FROM session s JOIN run r ON r.no = COALESCE(
+    (SELECT o.no FROM run o WHERE o.session = s.no AND o.status = 'running'),
+    (SELECT MIN(o.no) FROM run o WHERE o.session = s.no AND o.status IN ('queued', 'running')))
+JOIN run_body b ON b.run = r.no WHERE 1 = 1
 
 -- name: rows_checkpoint
 SELECT s.id, r.id, c.step, p.id, c.id, c.appended, c.frontier, c.created_at, c.body
@@ -225,3 +265,20 @@ FROM interrupt i JOIN session s ON s.no = i.session WHERE 1 = 1
 
 -- name: rows_progress
 SELECT r.id, p.step, p.place, p.body FROM progress p JOIN run r ON r.no = p.run JOIN session s ON s.no = r.session WHERE 1 = 1
+
+-- Where the row with an id stands in the order of its kind.
+
+-- name: place_session
+SELECT s.no FROM session s WHERE 1 = 1
+
+-- name: place_run
+SELECT r.no FROM run r JOIN session s ON s.no = r.session WHERE 1 = 1
+
+-- name: place_checkpoint
+SELECT c.session, c.no FROM checkpoint c JOIN session s ON s.no = c.session JOIN run r ON r.no = c.run WHERE 1 = 1
+
+-- name: place_call
+SELECT c.run, c.no FROM call c JOIN run r ON r.no = c.run JOIN session s ON s.no = r.session WHERE 1 = 1
+
+-- name: place_interrupt
+SELECT i.session, i.no FROM interrupt i JOIN session s ON s.no = i.session WHERE 1 = 1

@@ -1,9 +1,11 @@
 """What a read does, as `operations` says what a write does: queries out, rows in, records back."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from causeline.adapters.stores import refusals, rules
+from causeline.adapters.stores import refusals
+from causeline.adapters.stores.row_filters import Wanted, no_cursor
 from causeline.adapters.stores.sql import encoding
 from causeline.adapters.stores.sql.writes import Operation
 from causeline.causal import CausalNode
@@ -66,50 +68,94 @@ def events(owner: str, run_id: str, after: int, limit: int) -> Operation[Sequenc
     return encoding.events_from(packed, after, limit)
 
 
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How rows of one kind are read: the end of its queries' names, its filters' columns, its order, and what a row becomes."""
+
+    name: str
+    columns: Mapping[str, str]
+    order: Sequence[str]
+    decode: Callable[[encoding.Columns], Any]
+
+
 _RUN = {"owner": "r.owner", "session": "s.id", "run": "r.id"}
 _SESSION = {"owner": "s.owner", "session": "s.id"}
-# To each kind: its query, its filters' columns, its order, and how a row becomes a record.
-_KINDS: Mapping[type, tuple[str, Mapping[str, str], str, Callable[[encoding.Columns], Any]]] = {
-    Session: ("rows_session", _SESSION | {"id": "s.id"}, "s.no", encoding.session_from),
-    Run: ("rows_run", _RUN | {"id": "r.id", "status": "r.status"}, "r.no", encoding.run_from),
-    Checkpoint: ("rows_checkpoint", _SESSION | {"run": "r.id", "id": "c.id"}, "c.session, c.no", encoding.checkpoint_from),
-    CallRow: ("rows_call", _RUN | {"id": "c.id", "status": "c.state"}, "c.run, c.no", encoding.call_from),
-    Interrupt: (
-        "rows_interrupt",
-        _SESSION | {"run": "i.run", "id": "i.id", "status": "i.state"},
-        "i.session, i.no",
-        encoding.interrupt_from,
+_KINDS: Mapping[type, _Kind] = {
+    Session: _Kind("session", _SESSION | {"id": "s.id"}, ["s.no"], encoding.session_from),
+    Run: _Kind("run", _RUN | {"id": "r.id", "status": "r.status", "parent": "r.parent"}, ["r.no"], encoding.run_from),
+    Checkpoint: _Kind("checkpoint", _SESSION | {"run": "r.id", "id": "c.id"}, ["c.session", "c.no"], encoding.checkpoint_from),
+    CallRow: _Kind("call", _RUN | {"id": "c.id", "status": "c.state"}, ["c.run", "c.no"], encoding.call_from),
+    Interrupt: _Kind(
+        "interrupt", _SESSION | {"run": "i.run", "id": "i.id", "status": "i.state"}, ["i.session", "i.no"], encoding.interrupt_from
     ),
-    Progress: ("rows_progress", _RUN, "p.run, p.no", encoding.progress_from),
-}
+    Progress: _Kind("progress", _RUN, ["p.run", "p.no"], encoding.progress_from),
+}  # fmt: skip
 
 
-def rows(
-    kind: type, *, owner: str | None, session: str | None, run: str | None, name: str | None, status: Sequence[str], limit: int | None
-) -> Operation[Sequence[Any]]:
-    """See `Store.rows`. The query is put together from fixed text; what was given is a parameter always."""
-    rules.check_filters(kind, run=run, id=name, status=status)
-    query, columns, order, decode = _KINDS[kind]
-    given: list[Any] = []
-    text = ""
-    for field, value in (("owner", owner), ("session", session), ("run", run), ("id", _stored(kind, name))):
+class _Clause:
+    """What follows WHERE, put together from fixed text; what was given is a parameter always."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.parameters: list[Any] = []
+
+    def put(self, value: Any) -> str:
+        """A parameter, as the text names it."""
+        self.parameters.append(value)
+        return f"${len(self.parameters)}"
+
+    def equal(self, column: str, value: Any) -> None:
+        """Only rows with this value; None stands for any."""
         if value is not None:
-            given.append(value)
-            text += f" AND {columns[field]} = ${len(given)}"
-    if owner is not None and columns["owner"] == "r.owner":
-        text += " AND s.owner = $1"
-    if status:
-        if kind is Run and ACTIVE.issuperset(status):
-            query = "rows_run_active"
-        numbers = [f"${len(given) + place}" for place in range(1, len(status) + 1)]
-        given.extend(encoding.STATE_CODES.get(word, -1) if kind is CallRow else word for word in status)
-        text += f" AND {columns['status']} IN ({', '.join(numbers)})"
-    text += f" ORDER BY {order}"
-    if limit is not None:
-        given.append(limit)
-        text += f" LIMIT ${len(given)}"
-    found = yield f"{query}{text}", given
-    return [decode(row) for row in found]
+            self.text += f" AND {column} = {self.put(value)}"
+
+
+def rows(kind: type, wanted: Wanted) -> Operation[Sequence[Any]]:
+    """See `Store.rows`."""
+    read = _KINDS[kind]
+    clause = _scope(read, wanted)
+    clause.equal(read.columns.get("id", ""), _stored(kind, wanted.id))
+    clause.equal(read.columns.get("parent", ""), wanted.parent)
+    if wanted.status:
+        words = [encoding.STATE_CODES.get(word, -1) if kind is CallRow else word for word in wanted.status]
+        clause.text += f" AND {read.columns['status']} IN ({', '.join(map(clause.put, words))})"
+    if wanted.after is not None:
+        place = yield from _place(kind, read, wanted, wanted.after)
+        sign = "<" if wanted.newest else ">"
+        clause.text += f" AND ({', '.join(read.order)}) {sign} ({', '.join(map(clause.put, place))})"
+    direction = " DESC" if wanted.newest else ""
+    clause.text += f" ORDER BY {', '.join(column + direction for column in read.order)}"
+    if wanted.limit is not None:
+        clause.text += f" LIMIT {clause.put(wanted.limit)}"
+    found = yield f"{_query(kind, read, wanted)}{clause.text}", clause.parameters
+    return [read.decode(row) for row in found]
+
+
+def _query(kind: type, read: _Kind, wanted: Wanted) -> str:
+    if wanted.turn:
+        return "rows_run_turn_in_session" if wanted.session is not None else "rows_run_turn"
+    if kind is Run and wanted.status and ACTIVE.issuperset(wanted.status):
+        return "rows_run_active"
+    return f"rows_{read.name}"
+
+
+def _scope(read: _Kind, wanted: Wanted) -> _Clause:
+    clause = _Clause()
+    clause.equal(read.columns["owner"], wanted.owner)
+    if wanted.owner is not None and read.columns["owner"] != "s.owner":
+        clause.text += " AND s.owner = $1"
+    clause.equal(read.columns["session"], wanted.session)
+    clause.equal(read.columns.get("run", ""), wanted.run)
+    return clause
+
+
+def _place(kind: type, read: _Kind, wanted: Wanted, after: str) -> Operation[Sequence[int]]:
+    clause = _scope(read, wanted)
+    clause.equal(read.columns["id"], _stored(kind, after))
+    places = yield f"place_{read.name}{clause.text}", clause.parameters
+    if not places:
+        raise no_cursor(kind, after)
+    return places[0]
 
 
 def _stored(kind: type, name: str | None) -> str | bytes | None:

@@ -5,16 +5,17 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Unpack
 
 from causeline.adapters.stores import rules
+from causeline.adapters.stores.row_filters import wanted_rows
 from causeline.adapters.stores.signal import Signal
 from causeline.adapters.stores.sql import encoding, reads, schema_version, writes
 from causeline.adapters.stores.sql.sqlite_threads import Committer, Line, Queue, hand_over, serve_reads
 from causeline.causal import CausalNode
 from causeline.errors import CauselineError, Conflict, Corrupt, Invalid, Misuse, Unavailable
 from causeline.runtime.records import CallRow, Commit, Link, OnBusy, Run, Session, Started
-from causeline.runtime.store import Row
+from causeline.runtime.store import Row, RowFilters
 
 READERS = 2
 OLDEST = (3, 35)
@@ -106,12 +107,8 @@ class SqliteStore:
 
     # reading
 
-    async def rows(
-        self, kind: type[Row], *, owner: str | None, session: str | None = None, run: str | None = None,
-        id: str | None = None, status: Sequence[str] = (), limit: int | None = None,
-    ) -> Sequence[Row]:  # fmt: skip
-        reading = partial(reads.rows, kind, owner=owner, session=session, run=run, name=id, status=status, limit=limit)
-        return await self._reader.submit(reading)
+    async def rows(self, kind: type[Row], *, owner: str | None, **filters: Unpack[RowFilters]) -> Sequence[Row]:
+        return await self._reader.submit(partial(reads.rows, kind, wanted_rows(kind, owner, filters)))
 
     async def branch(self, owner: str, session: str, head: str | None) -> Sequence[Link]:
         return await self._reader.submit(partial(reads.branch, owner, session, head))
@@ -126,6 +123,12 @@ class SqliteStore:
         return await self._signal.wait(seen, timeout)
 
     # whole sessions
+
+    async def put_session(
+        self, owner: str, session: str, at: str, *, metadata: Mapping[str, Any] | None = None, context: Mapping[str, Any] | None = None
+    ) -> Session:
+        given = encoding.dump_or_none(metadata), encoding.dump_or_none(context)
+        return await self._writer.submit(partial(writes.put_session, owner, session, at, *given))
 
     async def load(self, session: Session, runs: Sequence[Run], links: Sequence[Link], calls: Sequence[CallRow]) -> None:
         ordered = rules.check_session(session, runs, links, calls)

@@ -51,6 +51,7 @@ class Writing:
     progress: Sequence[Sequence[Any]]
     events: bytes | None
     patch: Sequence[Any] | None
+    context: bytes | None
 
     @property
     def size(self) -> int:
@@ -92,7 +93,7 @@ def start(run: Run, body: bytes, on_busy: OnBusy) -> Operation[Started]:
 
 def _turn(run: Run, session: int, on_busy: OnBusy) -> Operation[bool]:
     """Whether the run has to wait for others of its session."""
-    active = yield "runs_active", (session,)
+    active = yield "runs_active" if on_busy == "cancel" else "runs_active_first", (session,)
     if not active:
         return False
     if (yield from find(run.owner, run.id)) is not None:
@@ -205,6 +206,7 @@ def writing(commit: Commit) -> Writing:
         progress=[encoding.progress_columns(piece) for piece in commit.progress],
         events=encoding.events_body(commit.events) if commit.events else None,
         patch=None if commit.patch is None else _patch_columns(commit.patch),
+        context=encoding.dump_or_none(commit.took_context),
     )
 
 
@@ -231,6 +233,8 @@ def write(given: Writing) -> Operation[None]:
         yield "events_add", (run, commit.first_event, given.events)
     if given.patch is not None:
         yield "run_patch", (run, *given.patch)
+    if given.context is not None:
+        yield "context_taken", (session, given.context)
 
 
 def _fence(given: Writing) -> Operation[tuple[int, int]]:
@@ -300,10 +304,15 @@ def why_not_moved(given: Writing, place: int) -> Operation[CauselineError]:
 # whole sessions
 
 
+def put_session(owner: str, session: str, at: str, metadata: bytes | None, context: bytes | None) -> Operation[Session]:
+    """See `Store.put_session`; metadata and context as `encoding.dump_or_none` gives them."""
+    rows = yield "session_put", (owner, session, at, metadata, context)
+    return encoding.session_from(rows[0])
+
+
 def load(session: Session, runs: Sequence[Run], links: Sequence[Link], calls: Sequence[CallRow]) -> Operation[None]:
     """See `Store.load`; the rows have passed `rules.check_session`."""
-    head = None if session.head is None else encoding.pack_checkpoint(session.head)
-    rows = yield "session_add", (session.owner, session.id, head, session.created_at, session.updated_at)
+    rows = yield "session_add", encoding.session_columns(session)
     if not rows:
         raise refusals.session_exists(session.id)
     number = rows[0][0]
@@ -332,7 +341,7 @@ def delete(owner: str, name: str) -> Operation[None]:
     if not rows:
         raise refusals.no_session(name)
     session = rows[0][0]
-    active = yield "runs_active", (session,)
+    active = yield "runs_active_first", (session,)
     if active:
         raise refusals.still_active(name, active[0][1])
     for deletion in DELETIONS:

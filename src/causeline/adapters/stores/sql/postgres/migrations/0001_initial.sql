@@ -7,6 +7,8 @@ CREATE TABLE session (
     head BYTEA,
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL,
+    metadata BYTEA,
+    next_context BYTEA,
     UNIQUE (owner, id)
 );
 
@@ -30,12 +32,15 @@ CREATE TABLE run (
     error BYTEA,
     usage BYTEA,
     pending BYTEA,
+    parent TEXT,
     UNIQUE (owner, id)
 ) WITH (fillfactor = 70);
 
 CREATE INDEX run_of_session ON run (session);
 
-CREATE INDEX run_active ON run (session) WHERE status IN ('queued', 'running');
+CREATE INDEX run_of_parent ON run (owner, parent) WHERE parent IS NOT NULL;
+
+CREATE INDEX run_active ON run (session, no) WHERE status IN ('queued', 'running');
 
 CREATE INDEX run_held ON run (holder) WHERE status = 'running';
 
@@ -134,7 +139,7 @@ CREATE FUNCTION write_1(
     c_id BYTEA[], c_state INTEGER[], c_body BYTEA[], c_origins INTEGER[],
     i_id TEXT[], i_run TEXT[], i_checkpoint BYTEA[], i_state TEXT[], i_by TEXT[], i_decision BYTEA[], i_body BYTEA[],
     g_step BIGINT[], g_place BYTEA[], g_body BYTEA[],
-    p_status TEXT, p_reason TEXT, p_answer BYTEA, p_error BYTEA, p_usage BYTEA, p_pending BYTEA, p_finished TEXT
+    p_status TEXT, p_reason TEXT, p_answer BYTEA, p_error BYTEA, p_usage BYTEA, p_pending BYTEA, p_finished TEXT, p_context BYTEA
 ) RETURNS VOID LANGUAGE plpgsql AS $$
 DECLARE
     v_session BIGINT;
@@ -180,6 +185,9 @@ BEGIN
         ON CONFLICT (session, id) DO NOTHING;
         DELETE FROM progress g WHERE g.run = v_run AND g.step <= p_step;
     END IF;
+    IF p_context IS NOT NULL THEN
+        UPDATE session s SET next_context = NULL WHERE s.no = v_session AND s.next_context = p_context;
+    END IF;
     FOR i IN 1 .. COALESCE(array_length(c_id, 1), 0) LOOP
         INSERT INTO call AS c (run, id, state, body) VALUES (v_run, c_id[i], c_state[i], c_body[i])
         ON CONFLICT (run, id) DO UPDATE SET state = excluded.state, body = excluded.body WHERE (c_origins[i] >> c.state) & 1 = 1;
@@ -214,7 +222,7 @@ CREATE TYPE writing_1 AS (
     c_id BYTEA[], c_state INTEGER[], c_body BYTEA[], c_origins INTEGER[],
     i_id TEXT[], i_run TEXT[], i_checkpoint BYTEA[], i_state TEXT[], i_by TEXT[], i_decision BYTEA[], i_body BYTEA[],
     g_step BIGINT[], g_place BYTEA[], g_body BYTEA[],
-    p_status TEXT, p_reason TEXT, p_answer BYTEA, p_error BYTEA, p_usage BYTEA, p_pending BYTEA, p_finished TEXT
+    p_status TEXT, p_reason TEXT, p_answer BYTEA, p_error BYTEA, p_usage BYTEA, p_pending BYTEA, p_finished TEXT, p_context BYTEA
 );
 
 -- Many commits in one transaction, each for itself: to each, NULL where it is written, else the SQLSTATE and the
@@ -231,7 +239,7 @@ BEGIN
                 w.p_parent, w.p_appended, w.p_frontier, w.p_created, w.p_body, w.n_id, w.n_kind, w.n_parents, w.n_key, w.n_created,
                 w.n_payload, w.c_id, w.c_state, w.c_body, w.c_origins, w.i_id, w.i_run, w.i_checkpoint, w.i_state, w.i_by,
                 w.i_decision, w.i_body, w.g_step, w.g_place, w.g_body, w.p_status, w.p_reason, w.p_answer, w.p_error, w.p_usage,
-                w.p_pending, w.p_finished
+                w.p_pending, w.p_finished, w.p_context
             );
             v_ends := v_ends || NULL::TEXT;
         EXCEPTION WHEN OTHERS THEN

@@ -8,6 +8,8 @@ CREATE TABLE session (
     head BLOB,
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL,
+    metadata BLOB,
+    next_context BLOB,
     UNIQUE (owner, id)
 );
 
@@ -32,10 +34,13 @@ CREATE TABLE run (
     error BLOB,
     usage BLOB,
     pending BLOB,
+    parent TEXT,
     UNIQUE (owner, id)
 );
 
 CREATE INDEX run_of_session ON run (session);
+
+CREATE INDEX run_of_parent ON run (owner, parent) WHERE parent IS NOT NULL;
 
 CREATE INDEX run_active ON run (session) WHERE status IN ('queued', 'running');
 
