@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from causeline.adapters.stores.row_filters import Wanted
 from causeline.adapters.stores.sql import reads, schema_version, sqlite_threads
 from causeline.adapters.stores.sql.sqlite_store import SqliteStore
 from causeline.adapters.stores.sql.statements import queries, resolve
@@ -172,15 +173,16 @@ class TestCost:
             filters += [{"owner": "o", "run": "r"}, {"owner": "o", "session": "s", "run": "r"}]
         if kind is Run:
             filters += [
-                {"owner": "o", "name": "r"},
+                {"owner": "o", "id": "r"},
+                {"owner": "o", "parent": "r"},
+                {"owner": "o", "session": "s", "turn": True},
                 {"status": ("queued", "running")},
                 {"owner": "o", "status": ("running",), "session": "s"},
             ]
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
             schema_version.prepare(connection, str(path), 1.0)
             for given in filters:
-                every: dict[str, Any] = {"owner": None, "session": None, "run": None, "name": None, "status": (), "limit": None}
-                name, parameters = next(reads.rows(kind, **(every | given)))
+                name, parameters = next(reads.rows(kind, Wanted(**({"owner": None} | given))))
                 scans = self._scans(connection, resolve(name, "sqlite"), parameters)
                 assert [scan for scan in scans if "run_active" not in scan] == [], given
 
