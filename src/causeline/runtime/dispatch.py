@@ -14,7 +14,8 @@ from causeline.runtime.feed import Feed, Key
 from causeline.runtime.lease import BEAT_SECONDS, LEASE_SECONDS, LeaseWatch, evidently_gone, looked_up, new_holder, retire
 from causeline.runtime.program import Program
 from causeline.runtime.records import ACTIVE, Run
-from causeline.runtime.runner import Loaded, Runner, end_as_cancelled, end_as_failed, hand_back
+from causeline.runtime.run_ends import end_as_cancelled, end_as_failed, hand_back
+from causeline.runtime.runner import Loaded, Runner
 from causeline.runtime.store import Store
 from causeline.runtime.times import iso
 

@@ -6,11 +6,10 @@ the last one of a step, which the step's own commit carries. Nothing here costs 
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from causeline.causal import AgentState, CausalNode, apply, checkpoint_id
-from causeline.errors import CauselineError
 from causeline.graph import Emitted, Step
 from causeline.graph import Progress as Finished
 from causeline.models.payload_checks import check_payload
@@ -19,93 +18,80 @@ from causeline.run.ledger import FINISHED, Call
 from causeline.run.scope import RunScope
 from causeline.runtime import records
 from causeline.runtime.branch_history import CALLS, LOG, add_usage
+from causeline.runtime.event_buffer import EventBuffer, ToldSoFar
 from causeline.runtime.interrupts import entries_of, interrupts_of
 from causeline.runtime.records import Checkpoint, Commit, Interrupt, Run, RunPatch
 from causeline.runtime.store import Store
 from causeline.runtime.times import iso
 
-SPOKEN = frozenset({"text_message_start", "reasoning_start", "tool_call_delta"})
-DELTAS = frozenset({"text_message_content", "reasoning_content", "tool_call_delta"})
-CALL_EVENTS = frozenset({"tool_call_start", "tool_call_args", "tool_call_end", "tool_call_result", "sub_run_started", "sub_run_finished"})
-FLUSH_SECONDS = 0.05
 WAIT = "wait"
 """The port of a progress row that says until when (UTC seconds) a step waits for a provider that asked for it."""
 Publish = Callable[[tuple[str, str], int, Sequence[Mapping[str, Any]]], None]
+
+
+def no_usage() -> dict[str, Any]:
+    """What a run has used that has used nothing."""
+    return {"input_tokens": 0, "output_tokens": 0, "cost": None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartingPoint:
+    """What a run finds when this process begins to drive it.
+
+    `state` is the log at `head`, `session_head` what its first commit expects to find. `calls` are ledger rows that are stored under this
+    run, `carried` such as are written under it with its next commit. `known` are questions that keep their id when they are asked again,
+    `opened` those that this run holds open; `pauses` are the questions of its checkpoint by the key of the pause, and `entered` the keys
+    that are answered. `wait` is what a process before this one was waiting for.
+    """
+
+    state: AgentState
+    head: str | None = None
+    session_head: str | None = None
+    usage: Mapping[str, Any] = field(default_factory=no_usage)
+    told: ToldSoFar = field(default_factory=ToldSoFar)
+    calls: Sequence[Call] = ()
+    carried: Sequence[Call] = ()
+    known: Mapping[str, Interrupt] = field(default_factory=dict[str, Interrupt])
+    opened: Mapping[str, Interrupt] = field(default_factory=dict[str, Interrupt])
+    pauses: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    entered: frozenset[str] = frozenset()
+    wait: Mapping[str, Any] | None = None
 
 
 class Recorder:
     """The journal and the ledger of one run in this process."""
 
     def __init__(
-        self,
-        store: Store,
-        run: Run,
-        scope: RunScope,
-        state: AgentState,
-        *,
-        head: str | None,
-        session_head: str | None,
-        document: str,
-        clock: Clock,
-        publish: Publish,
+        self, store: Store, run: Run, scope: RunScope, start: StartingPoint, *, document: str, clock: Clock, publish: Publish
     ) -> None:
         self.store = store
         self.run = run
         self.scope = scope
-        self.head = head
-        self.session_head = session_head
         self.document = document
         self.clock = clock
-        self.publish = publish
+        self.head = start.head
+        self.session_head = start.session_head
         self.steps = 0
-        self.usage: dict[str, Any] = {"input_tokens": 0, "output_tokens": 0, "cost": None}
-        self.known: dict[str, Interrupt] = {}
-        self.opened: dict[str, Interrupt] = {}
-        self.pauses: dict[str, list[str]] = {}
-        self.asked: Sequence[Interrupt] = ()
-        self.wait: Mapping[str, Any] | None = None
-        self.entered: frozenset[str] = frozenset()
-        self.after_step: Callable[[], None] | None = None
-        self._state = state
-        self._calls: dict[str, Call] = {}
-        self._rows: dict[str, Call] = {}
-        self._events: list[dict[str, Any]] = []
-        self._pieces: list[str] = []
-        self._next_event = 1
-        self._announced: set[tuple[str, str]] = set()
+        self.usage = dict(start.usage)
+        self.opened = dict(start.opened)
+        self.events = EventBuffer(start.told, clock, self._write_events)
+        self._publish = publish
+        self._state = start.state
+        self._known = start.known
+        self._pauses: Mapping[str, Sequence[str]] = start.pauses
+        self._entered = start.entered
+        self._wait = start.wait
+        self._calls = {call.call_id: call for call in (*start.calls, *start.carried)}
+        self._rows = {call.call_id: call for call in start.carried}
+        self._after_step: Callable[[], None] | None = None
         self._writing = asyncio.Lock()
-        self._flush: asyncio.Handle | None = None
-        self._flushing: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
         self._started = clock.monotonic()
+        scope.retracted.update(start.told.retracted, start.told.unfinished)
 
-    # taking over what is there
-
-    def adopt_calls(self, calls: Sequence[Call], *, stored: bool) -> None:
-        """Start from these ledger rows; with `stored` False they are written under this run with the next commit."""
-        for call in calls:
-            self._calls[call.call_id] = call
-            if not stored:
-                self._rows[call.call_id] = call
-
-    def adopt_events(self, events: Sequence[Mapping[str, Any]]) -> None:
-        """Go on after these durable events; a message left open is retracted, and calls are not announced twice."""
-        speaking: dict[str, None] = {}
-        for event in events:
-            kind = event["type"]
-            if kind in SPOKEN:
-                speaking[event["message_id"]] = None
-            elif kind == "message_retracted":
-                speaking.pop(event["message_id"], None)
-                self.scope.retracted.add(event["message_id"])
-            elif kind == "step_finished":
-                speaking.clear()
-            elif kind in CALL_EVENTS:
-                self._announced.add((kind, event["tool_call_id"]))
-            self._next_event = event["seq"] + 1
-        for message in speaking:
-            self.scope.retracted.add(message)
-            self.emit({"type": "message_retracted", "message_id": message})
+    def after_next_step(self, action: Callable[[], None]) -> None:
+        """Do this when the step under way is recorded."""
+        self._after_step = action
 
     # the ledger
 
@@ -145,7 +131,7 @@ class Recorder:
         await self._write(progress=(records.Progress(run=self.run.id, step=step, path=[], index=0, port=WAIT, writes=until),))
 
     async def wait_out(self) -> None:
-        wait, self.wait = self.wait, None
+        wait, self._wait = self._wait, None
         if wait is not None:
             rest = wait["until"] - self.clock.now()
             await self.clock.sleep(max(0.0, min(rest, wait["seconds"])))
@@ -156,8 +142,8 @@ class Recorder:
         async with self._writing:
             self._may_write()
             await self._take(step)
-        if self.after_step is not None:
-            self.after_step()
+        if self._after_step is not None:
+            self._after_step()
 
     async def _take(self, step: Step) -> None:
         appends = step.writes.get(LOG) or ()
@@ -167,11 +153,11 @@ class Recorder:
         self._keep_calls(step.writes.get(CALLS) or ())
         self._keep_pauses(step)
         checkpoint = self._checkpoint(step, nodes)
-        interrupts = interrupts_of(step, checkpoint, self.run, {**self.known, **self.opened})
+        interrupts = interrupts_of(step, checkpoint, self.run, {**self._known, **self.opened})
         if "usage" in checkpoint.facts:
             add_usage(self.usage, checkpoint.facts["usage"])
         self.emit({"type": "step_finished", "node": step.node, "step": step.index, "checkpoint_id": checkpoint.id})
-        held = {call for calls in self.pauses.values() for call in calls}
+        held = {call for calls in self._pauses.values() for call in calls}
         moved = [replace(one, run=self.run.id, checkpoint=checkpoint.id) for one in self.opened.values() if one.tool_call_id in held]
         self.opened = {one.id: one for one in (*moved, *interrupts)}
         for one in interrupts:
@@ -190,13 +176,13 @@ class Recorder:
 
     def _keep_pauses(self, step: Step) -> None:
         """Which questions stand open after a step, by the key of the pause: those of other branches stay."""
-        if not self.pauses and not step.pauses:
+        if not self._pauses and not step.pauses:
             return
-        own = {key for key in self.pauses if key.split("/")[0].split("@")[0] == step.node}
+        own = {key for key in self._pauses if key.split("/")[0].split("@")[0] == step.node}
         if len(own) > 1 and any("@" in key.split("/")[0] for key in own):  # several branches stand at this placement
-            own &= {*self.entered, *(pause.key for pause in step.pauses)}
-        self.pauses = {
-            **{key: calls for key, calls in self.pauses.items() if key not in own},
+            own &= {*self._entered, *(pause.key for pause in step.pauses)}
+        self._pauses = {
+            **{key: calls for key, calls in self._pauses.items() if key not in own},
             **{pause.key: [entry["tool_call_id"] or pause.key for entry in entries_of(pause)] for pause in step.pauses},
         }
 
@@ -227,8 +213,8 @@ class Recorder:
             position=step.position,
         )
         facts, self.scope.facts = self.scope.facts, {}
-        if self.pauses:
-            facts["pauses"] = dict(self.pauses)
+        if self._pauses:
+            facts["pauses"] = dict(self._pauses)
         facts["ms"] = round((self.clock.monotonic() - self._started) * 1000, 3)
         return Checkpoint(
             id=name,
@@ -251,56 +237,11 @@ class Recorder:
     # events
 
     def emit(self, event: Mapping[str, Any]) -> None:
-        """Number and keep an event until it is durable. Deltas of one message that follow each other become one."""
-        kind = event["type"]
-        if kind in CALL_EVENTS:
-            key = (kind, event["tool_call_id"])
-            if key in self._announced:
-                return
-            self._announced.add(key)
-        last = self._events[-1] if self._events else None
-        if (
-            last is not None
-            and kind in DELTAS
-            and last["type"] == kind
-            and last["message_id"] == event["message_id"]
-            and last.get("index") == event.get("index")
-        ):
-            self._pieces.append(event["delta"])
-            return
-        self._join()
-        self._events.append({**event, "ts": iso(self.clock.now())})
-        first = kind in DELTAS and self._spoke_not_before(event)
-        if first and self._flush is not None:
-            self._flush.cancel()  # the first words of a message do not wait for what was told before them
-            self._flush = None
-        if self._flush is None:
-            loop = asyncio.get_running_loop()
-            self._flush = loop.call_soon(self._flush_now) if first else loop.call_later(FLUSH_SECONDS, self._flush_now)
-
-    def _join(self) -> None:
-        """Give the newest event the pieces that came after it, all at once: adding each one alone copies the text every time."""
-        if self._pieces:
-            self._events[-1]["delta"] += "".join(self._pieces)
-            self._pieces.clear()
-
-    def _spoke_not_before(self, event: Mapping[str, Any]) -> bool:
-        key = ("first", event["message_id"])
-        if key in self._announced:
-            return False
-        self._announced.add(key)
-        return True
-
-    def _flush_now(self) -> None:
-        self._flush = None
-        if self._events and self._failure is None:
-            self._flushing = asyncio.create_task(self._write_events())
+        """Tell something of this run, once it is durable."""
+        self.events.add(event)
 
     async def _write_events(self) -> None:
-        try:
-            await self._write(only_if_events=True)
-        except CauselineError:
-            return  # kept in _failure, and raised at the next write, where somebody awaits it
+        await self._write(only_if_events=True)
 
     # writing
 
@@ -315,11 +256,7 @@ class Recorder:
 
     async def close(self) -> None:
         """Let a flush under way end; no write comes after."""
-        if self._flush is not None:
-            self._flush.cancel()
-            self._flush = None
-        if self._flushing is not None:
-            await asyncio.gather(self._flushing, return_exceptions=True)
+        await self.events.close()
 
     async def _write(
         self,
@@ -331,7 +268,7 @@ class Recorder:
     ) -> None:
         async with self._writing:
             self._may_write()
-            if (only_if_rows and not self._rows) or (only_if_events and not self._events):
+            if (only_if_rows and not self._rows) or (only_if_events and not self.events):
                 return
             await self._commit(progress=progress, patch=patch)
 
@@ -349,11 +286,8 @@ class Recorder:
         patch: RunPatch | None = None,
     ) -> None:
         """Write what has come together. Only with `_writing` held."""
-        self._join()
         rows, self._rows = list(self._rows.values()), {}
-        events, self._events = self._events, []
-        first = self._next_event
-        self._next_event += len(events)
+        first, events = self.events.take()
         commit = Commit(
             run=self.run.id,
             session=self.run.session,
@@ -379,7 +313,7 @@ class Recorder:
             self.head = self.session_head = checkpoint.id
             self.steps = checkpoint.step + 1
         if events:
-            self.publish(self.run.key, first, events)
+            self._publish(self.run.key, first, events)
 
 
 async def _whole(write: Coroutine[Any, Any, None]) -> None:

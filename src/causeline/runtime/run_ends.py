@@ -1,0 +1,68 @@
+"""Ends of runs that no runner carries out: one that could not be loaded, whose program is not known, or that is given back unbegun."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from causeline.causal import AgentState
+from causeline.errors import CauselineError
+from causeline.models.messages import Message
+from causeline.policy import Clock
+from causeline.run.scope import RunScope
+from causeline.runtime.event_buffer import told_so_far
+from causeline.runtime.feed import Feed
+from causeline.runtime.left_behind import events_of
+from causeline.runtime.recorder import Recorder, StartingPoint
+from causeline.runtime.records import Commit, Interrupt, Run, RunPatch
+from causeline.runtime.store import Store
+from causeline.runtime.times import iso
+
+
+async def end_as_failed(store: Store, feed: Feed, clock: Clock, run: Run, error: Exception) -> None:
+    """End a run that could not be loaded, or not be recorded as it went."""
+    info = {"code": error.code if isinstance(error, CauselineError) else "internal", "message": str(error) or type(error).__name__}
+    patch = RunPatch(status="failed", error=info, finished_at=iso(clock.now()))
+    await _end_as_it_is(store, feed, clock, run, patch, {"type": "run_error", "status": "failed", "stop_reason": None, **info})
+
+
+async def end_as_cancelled(store: Store, feed: Feed, clock: Clock, run: Run) -> None:
+    """End a run where it stands, without its program."""
+    told: Mapping[str, Any] = {
+        "status": "cancelled",
+        "stop_reason": "cancelled",
+        "answer": None,
+        "pending_tool_call_ids": [],
+        "interrupts": [],
+        "usage": run.usage or {},
+    }
+    patch = RunPatch(status="cancelled", stop_reason="cancelled", finished_at=iso(clock.now()))
+    await _end_as_it_is(store, feed, clock, run, patch, {"type": "run_finished", **told})
+
+
+async def _end_as_it_is(store: Store, feed: Feed, clock: Clock, run: Run, patch: RunPatch, event: Mapping[str, Any]) -> None:
+    start = StartingPoint(state=AgentState(), head=run.head, session_head=run.base, told=told_so_far(await events_of(store, run)))
+    recorder = Recorder(store, run, scope_of(run, ()), start, document="", clock=clock, publish=feed.publish)
+    await recorder.finish_run(patch, event)
+    await recorder.close()
+
+
+async def hand_back(store: Store, clock: Clock, run: Run) -> None:
+    """Let somebody else have a run that was claimed and not begun."""
+    with suppress(CauselineError):
+        await store.commit(
+            Commit(run=run.id, session=run.session, owner=run.owner, epoch=run.epoch, at=iso(clock.now()), patch=RunPatch(status="queued"))
+        )
+
+
+def scope_of(run: Run, asked: Sequence[Interrupt]) -> RunScope:
+    """What the run's nodes may know of it. A decision goes with the kind and the arguments it was made on."""
+    return RunScope(
+        run_id=run.id,
+        session_id=run.session,
+        owner=run.owner,
+        started_at=run.started_at or run.created_at,
+        input=[Message.from_json(one) for one in run.input],
+        client_tools=run.tools,
+        context=run.context,
+        answers={one.tool_call_id: {**run.answers[one.id], "kind": one.kind, "args_hash": one.args_hash} for one in asked},
+    )
