@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
+from causeline.causal.view.drawing import causal_graph, dot
 from causeline.cli.opening import leave, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, SessionName, Store
 from causeline.cli.views.clean_text import line
-from causeline.cli.views.drawing import causal_graph
 from causeline.cli.views.narration import Piece, counted
 from causeline.cli.views.open_questions import Standing, standing
 from causeline.cli.views.terminal import Terminal
@@ -23,6 +23,7 @@ def command(
     session: SessionName,
     run: Annotated[str | None, typer.Option(metavar="RUN", help="Only this run, also where another branch is the session's now.")] = None,
     graph: Annotated[bool, typer.Option("--graph", help="Print the causal graph as Mermaid text instead of the trace.")] = False,
+    as_dot: Annotated[bool, typer.Option("--dot", help="Print the causal graph for Graphviz instead of the trace.")] = False,
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,
 ) -> None:
@@ -38,8 +39,8 @@ def command(
             calls = [row for one in runs for row in await runtime.calls(one.id)] if as_json else []
         if as_json:
             print(line(as_object(session, links, runs, calls, graph=graph)))
-        elif graph:
-            print(causal_graph(node for link in links for node in link.nodes), end="")
+        elif graph or as_dot:
+            print((dot if as_dot else causal_graph)(node for link in links for node in link.nodes), end="")
         else:
             _print(session, links, runs, standings)
 

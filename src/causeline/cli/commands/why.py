@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 from causeline.causal import AgentState, CausalNode
+from causeline.causal.view.plain_text import node_text
 from causeline.cli.opening import leave, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, Store
 from causeline.cli.views.clean_text import line
 from causeline.cli.views.terminal import Terminal, table
-from causeline.cli.views.trace import node_text
 from causeline.errors import Missing
 from causeline.runtime.records import Checkpoint
 from causeline.runtime.runtime import Runtime

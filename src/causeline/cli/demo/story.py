@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from causeline.assemble import Agent
+from causeline.causal.view.drawing import causal_graph
 from causeline.cli.commands.show import history
 from causeline.cli.demo.stage import HERE, Stage
 from causeline.cli.views.clean_text import clean
-from causeline.cli.views.drawing import causal_graph
 from causeline.cli.views.follow import Words, follow
 from causeline.cli.views.trace import trace
 from causeline.errors import Missing

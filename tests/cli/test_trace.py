@@ -1,8 +1,8 @@
-"""The causal graph as Mermaid text, and traces as lines."""
+"""Traces as lines."""
 
 from causeline.causal import AgentState
-from causeline.cli.views.drawing import causal_graph
-from causeline.cli.views.trace import node_text, trace
+from causeline.causal.view.plain_text import node_text
+from causeline.cli.views.trace import trace
 from causeline.runtime.records import Checkpoint, Link, Run
 
 AT = "2026-01-01T00:00:00.000Z"
@@ -15,25 +15,6 @@ def a_log():
     call = log.append("tool_call", {"call_id": "c", "name": "look", "args": {"t": "x"}}, [said.id], created_at=AT)
     log.append("tool_result", {"call_id": "c", "tool": "look", "result": 'a "b"\n%% <c>', "ok": True}, [call.id], created_at=AT)
     return log, goal
-
-
-def test_nodes_and_their_causes_are_drawn_in_log_order():
-    log, _ = a_log()
-    assert causal_graph(log.nodes).splitlines() == [
-        "flowchart TB",
-        'n1(["goal: What is x?"])',
-        'n2["inference: (calls look)"]',
-        "n1 --> n2",
-        'n3[/"tool_call: look {#quot;t#quot;: #quot;x#quot;}"/]',
-        "n2 --> n3",
-        'n4[\\"tool_result: look: a #quot;b#quot; #37;#37; #lt;c#gt;"\\]',
-        "n3 --> n4",
-    ]
-
-
-def test_causes_outside_the_part_are_left_out():
-    log, _ = a_log()
-    assert "-->" not in causal_graph(log.nodes[1:2])
 
 
 def test_a_trace_has_runs_steps_and_nodes_with_whole_ids():
