@@ -20,6 +20,7 @@ from causeline.models.emulated_tools import in_mode
 from causeline.models.fallback_model import FallbackModel
 from causeline.models.model import Model, ToolMode
 from causeline.models.retry_model import RetryModel
+from causeline.models.thinking_model import ThinkingModel
 from causeline.policy import RetryPolicy
 from causeline.runtime.handle import RunResult
 from causeline.runtime.inputs import Prompt
@@ -130,7 +131,7 @@ def opened(options: Options) -> Model:
     clock = SystemClock()
     policy = RetryPolicy(max_attempts=options.max_retries + 1, base_delay=0.5, max_delay=60.0)
     mode = None if options.tool_mode == "native" else options.tool_mode
-    models = [in_mode(RetryModel(one, policy, clock=clock), mode) for one in _candidates(options)]
+    models = [in_mode(RetryModel(ThinkingModel(one), policy, clock=clock), mode) for one in _candidates(options)]
     return models[0] if len(models) == 1 else FallbackModel(models)
 
 

@@ -167,3 +167,23 @@ async def test_collect_reads_to_the_end():
         yield TextDelta("b")
 
     assert (await collect(stream())).text == "ab"
+
+
+@pytest.mark.parametrize(
+    "pieces, calls",
+    [
+        ([(0, "c1", "a", ""), (0, "", "a", '{"x": 1}'), (0, "", "a", "")], [{"x": 1}]),
+        ([(0, "", "a", ""), (0, "", "a", '{"x": 1}'), (0, "", "a", " ")], [{"x": 1}]),
+        ([(0, "c1", "a", '{"x": 1}'), (0, "c2", "a", "")], [{"x": 1}]),
+        ([(0, "c1", "a", ""), (0, "c2", "", '{"x"'), (0, "c3", "", ": 1}")], [{"x": 1}]),
+        ([(0, "c1", "a", ""), (0, "c2", "a", '{"x": 1}')], [{"x": 1}]),
+        ([(0, "c1", "a", '{"x": 1}'), (0, "", "a", '{"x": 1}')], ['{"x": 1}{"x": 1}']),
+        ([(0, "c1", "a", '{"x": 1}'), (0, "c2", "a", ""), (0, "", "", '{"x": 2}')], [{"x": 1}, {"x": 2}]),
+        ([(0, "c1", "a", '{"x": 1}'), (0, "c2", "a", ""), (0, "c2", "", '{"x": 2}')], [{"x": 1}, {"x": 2}]),
+        ([(0, "", "a", '{"x": 1}'), (0, "", "a", ""), (0, "", "", '{"x": 2}')], [{"x": 1}, {"x": 2}]),
+    ],
+)
+def test_a_name_that_comes_again_or_an_id_that_changes_begins_no_call(pieces, calls):
+    reply = fold([CallDelta(*piece) for piece in pieces])
+    assert [call.arguments for call in reply.calls] == calls
+    assert {call.name for call in reply.calls} == {"a"}

@@ -1,7 +1,7 @@
 """What is said to a model and what it says back, as plain records.
 
 Law: pure values. Reading or writing one touches no clock, disk, network or event loop, and
-`Message.from_json(m.to_json()) == m` for every message.
+`Message.from_json(m.to_json()) == m` for every message without reasoning.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,11 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Message:
-    """One entry of a conversation. `tool_call_id` and `is_error` belong to role `tool`, `tool_calls` to `assistant`."""
+    """One entry of a conversation. `tool_call_id` and `is_error` belong to role `tool`, `tool_calls` to `assistant`.
+
+    `reasoning` holds what the provider gave with an assistant's message and wants back with it; it is shown to nobody else
+    and is no part of the JSON form.
+    """
 
     role: Role
     content: Content = ""
@@ -46,6 +50,7 @@ class Message:
     tool_call_id: str | None = None
     is_error: bool = False
     id: str = ""
+    reasoning: tuple[Json, ...] = ()
 
     @property
     def text(self) -> str:

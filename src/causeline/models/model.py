@@ -59,14 +59,20 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningDelta:
-    """A piece of what the model shows of its thinking. Not part of the answer."""
+    """A piece of what the model shows of its thinking. Not part of the answer.
 
-    text: str
+    `part` is a whole piece of it as the provider gave it, signatures included, and with the key `provider`: it is kept in the
+    log, and given back with the history to that provider alone. Its words were told before, in deltas with `text`.
+    """
+
+    text: str = ""
+    part: Json | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CallDelta:
-    """A piece of a tool call. `id` and `name` are "" where the provider did not repeat them; `arguments` is the next piece of text."""
+    """A piece of a tool call. A call begins with its name. `id` and `name` are "" where the provider did not repeat them;
+    `arguments` is the next piece of text."""
 
     index: int
     id: str = ""
@@ -114,7 +120,8 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Why the reply ended: `stop`, `tool_calls`, `length`, `content_filter`, or the provider's own word."""
+    """Why the reply ended: `stop`, `tool_calls`, `length`, `content_filter`, or the provider's own word. A word that says
+    that the provider failed is no Finish: the model raises a ModelError."""
 
     reason: str
 
@@ -152,13 +159,15 @@ def is_content(delta: Delta) -> bool:
 @dataclass(frozen=True, slots=True)
 class Reply:
     """A whole reply. Ids of `calls` are the provider's, or "" where it gave none or gave one twice;
-    `provider_ids` holds them as they came. `usage` covers retracted tries too, `attempts` the ones that failed."""
+    `provider_ids` holds them as they came. `usage` covers retracted tries too, `attempts` the ones that failed.
+    `reasoning` is what was shown of the thinking, `parts` the same as it is kept."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     finish: str = "stop"
     usage: Usage = Usage()
     reasoning: str = ""
+    parts: tuple[Json, ...] = ()
     provider_ids: tuple[str, ...] = ()
     model: str = ""
     request_id: str = ""

@@ -24,7 +24,7 @@ def check_payload(kind: str, payload: Any) -> None:
 
 _WANTED: Mapping[str, str] = {
     "goal": "a text, {text} or {parts: [{type, ...}]}",
-    "inference": "{text, calls: [{id, name, arguments}], ...}, with texts for text, id and name",
+    "inference": "{text, calls: [{id, name, arguments}], reasoning?: [{...}], ...}, with texts for text, id and name",
     "tool_call": "{call_id, name, args, ...}, with texts for call_id and name",
     "tool_result": "{call_id, tool, result, ok, ...}, with texts for call_id and tool, and true or false for ok",
     "protocol_error": "{code, detail?, ...}, with texts",
@@ -44,7 +44,8 @@ def _holds(kind: str, payload: Any) -> bool:
         case "goal":
             return _texts(found, "text") if "text" in found else _all(found.get("parts"), "type")
         case "inference":
-            return _texts(found, "text") and _all(found.get("calls"), "id", "name") and all("arguments" in one for one in found["calls"])
+            said = _texts(found, "text") and _all(found.get("calls"), "id", "name") and all("arguments" in call for call in found["calls"])
+            return said and _all(found.get("reasoning", []))
         case "tool_call":
             return _texts(found, "call_id", "name") and "args" in found
         case "tool_result":

@@ -3,22 +3,27 @@
 Law: pure, and blind to how the reply was cut into pieces. Cutting a text or an argument anywhere, or
 interleaving the pieces of several calls, gives the same Reply.
 
-A piece belongs to the call with its index, except when it shows that another call has begun at that
-index: by another id, or, where ids are missing, by a name after complete arguments. Equal ids at two
-indexes are two calls. Ids are reported as they came in `provider_ids`; in `calls` a repeated one is "".
+A call begins with a name, and a name that comes again begins no other one: another call at the same index needs
+another name, another id, or arguments of its own after a call that is whole. A piece without a name belongs to the
+call with its id, else to the latest one at its index, whatever id it has. Equal ids at two indexes are two calls.
+Ids are reported as they came in `provider_ids`; in `calls` a repeated one is "".
 """
 
 import json
 from collections.abc import AsyncIterable, Iterable
 from typing import Any, NoReturn, cast
 
+from causeline.causal import InvalidValue, canonical
 from causeline.models.messages import Json, ToolCall
 from causeline.models.model import Attempt, CallDelta, Delta, Finish, ReasoningDelta, Reply, Retracted, Served, TextDelta, Usage
-from causeline.models.unicode_text import is_clean, mend
+from causeline.models.reasoning import split_reasoning
+from causeline.models.unicode_text import is_clean, mend, mend_value
 
 _NOTHING = Usage()
 _NOBODY = Served("")
 _FINISH = {"function_call": "tool_calls", "tool_use": "tool_calls", "end_turn": "stop", "max_tokens": "length", "": "stop"}
+FINISHES = frozenset({"stop", "tool_calls", "length", "content_filter"})
+"""The words a reply may end with; any other one is the provider's own, and nobody knows whether the reply is whole."""
 
 
 def _not_json(text: str) -> NoReturn:
@@ -97,9 +102,11 @@ class Fold:
     def _clear(self) -> None:
         self._text: list[str] = []
         self._reasoning: list[str] = []
+        self._parts: list[Json] = []
         self._calls: list[_Partial] = []
         self._at_index: dict[int, _Partial] = {}
         self._by_key: dict[tuple[int, str], _Partial] = {}
+        self._repeated: dict[int, CallDelta] = {}
         self._usage = _NOTHING
         self._served = _NOBODY
         self._finish: str | None = None
@@ -122,6 +129,8 @@ class Fold:
             self._served = delta
         elif isinstance(delta, ReasoningDelta):
             self._reasoning.append(delta.text)
+            if delta.part is not None:
+                self._parts.append(delta.part)
         elif isinstance(delta, Attempt):
             self._attempts.append(delta)
         elif isinstance(delta, Retracted):
@@ -132,13 +141,34 @@ class Fold:
         call = self._by_key.get((piece.index, piece.id)) if piece.id else None
         if call is None:
             call = self._at_index.get(piece.index)
-            if call is None or _begins_another(call, piece):
-                call = _Partial(piece.index, piece.id)
-                self._calls.append(call)
+            if call is None or (piece.name and self._begins_another(call, piece)):
+                call = self._open(piece)
+            elif not piece.name and piece.index in self._repeated and piece.arguments.strip():
+                call = self._open(self._repeated[piece.index])
         self._at_index[piece.index] = call
-        if piece.id:
+        if piece.id and self._repeated.get(piece.index) is not piece:
             self._by_key[piece.index, piece.id] = call
         call.add(piece)
+
+    def _open(self, piece: CallDelta) -> _Partial:
+        self._repeated.pop(piece.index, None)
+        call = _Partial(piece.index, piece.id)
+        call.name = piece.name
+        self._calls.append(call)
+        return call
+
+    def _begins_another(self, call: _Partial, piece: CallDelta) -> bool:
+        """Whether a piece with a name is a call of its own, beside the one that is open at its index."""
+        other_id = bool(piece.id and call.id and piece.id != call.id)
+        if piece.name != call.name:
+            return bool(call.name) and (other_id or call.complete() or not (piece.id or call.id))
+        if not call.pieces or not (other_id or (call.complete() and not call.id)):
+            return False
+        if not piece.arguments.strip():
+            # The name once more at the end, or the beginning of another call: arguments will tell, or their absence.
+            self._repeated[piece.index] = piece
+            return False
+        return True
 
     @property
     def started(self) -> bool:
@@ -153,12 +183,15 @@ class Fold:
             partials.sort(key=_index)
             calls = _finished(partials, cut=finish == "length")
             finish = "tool_calls" if finish == "stop" else finish
+        thought, text = split_reasoning(mend("".join(self._text)))
+        reasoning = "\n\n".join(said for said in (mend("".join(self._reasoning)), thought) if said)
         return Reply(
-            text=mend("".join(self._text)),
+            text=text,
             calls=calls,
             finish=finish,
             usage=self._usage if self._lost is _NOTHING else self._lost + self._usage,
-            reasoning=mend("".join(self._reasoning)),
+            reasoning=reasoning,
+            parts=_kept(self._parts, reasoning),
             provider_ids=tuple(mend(call.id) for call in partials) if partials else (),
             model=self._served.model,
             request_id=self._served.request_id,
@@ -168,6 +201,23 @@ class Fold:
 
 def _index(call: _Partial) -> int:
     return call.index
+
+
+def _kept(parts: list[Json], reasoning: str) -> tuple[Json, ...]:
+    """Reasoning as the log keeps it: the parts the provider gave, or else the words."""
+    if not parts:
+        return ({"type": "text", "text": reasoning},) if reasoning else ()
+    return tuple(part for part in map(_plain, parts) if part is not None)
+
+
+def _plain(part: Json) -> Json | None:
+    """The part with its texts mended; None if the log could not hold it."""
+    mended: Json = mend_value(part)
+    try:
+        canonical(mended)
+    except InvalidValue:
+        return None
+    return mended
 
 
 def _finished(partials: list[_Partial], *, cut: bool) -> tuple[ToolCall, ...]:
@@ -180,14 +230,6 @@ def _finished(partials: list[_Partial], *, cut: bool) -> tuple[ToolCall, ...]:
         calls.append(ToolCall("" if call.id in seen else mend(call.id), mend(call.name), arguments))
         seen.add(call.id)
     return tuple(calls)
-
-
-def _begins_another(call: _Partial, piece: CallDelta) -> bool:
-    if piece.id and call.id:
-        return piece.id != call.id
-    if not piece.name or not call.name:
-        return False
-    return call.complete() or (piece.name != call.name and not piece.id and not call.id)
 
 
 def fold(deltas: Iterable[Delta]) -> Reply:

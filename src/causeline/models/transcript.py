@@ -135,7 +135,7 @@ class Transcript:
             self.call_ids.update(self.open)
         if not calls and not payload["text"].strip():
             return None  # nothing was said; providers refuse such a message in a history
-        return self._say(Message("assistant", payload["text"], calls, id=message_id))
+        return self._say(Message("assistant", payload["text"], calls, id=message_id, reasoning=tuple(payload.get("reasoning", ()))))
 
     def _tool_call(self, node: CausalNode) -> None:
         call_id = node.payload["call_id"]

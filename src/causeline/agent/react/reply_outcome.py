@@ -34,6 +34,8 @@ class ReplyOutcome:
         self.calls = () if self.spent else talk.named(decoded.calls, ctx.step)
         self.unasked = decoded.calls if self.spent else ()
         said = {"text": self.text, "calls": [call.to_json() for call in self.calls], "finish": reply.finish}
+        if reply.parts:
+            said["reasoning"] = list(reply.parts)
         self.inference = Append("inference", said, parents=shown)
         self.asked = [Append("tool_call", _asked(call), parents=(self.inference,)) for call in self.calls]
         self.faults: list[Append] = []
