@@ -25,8 +25,8 @@ KNOWS = {
 }
 # In the standard library, yet a storage engine: only an adapter may know it.
 GUARDED = frozenset({"sqlite3"})
-# Released, documented and pinned as one with the library it is the inside of.
-INSIDES = {"pydantic_core": "pydantic"}
+# Comes with the library it is listed for: its inside, or what it is made of.
+INSIDES = {"pydantic_core": "pydantic", "typing_extensions": "pydantic"}
 
 
 def imported(tree: ast.AST):

@@ -146,3 +146,27 @@ def test_what_needs_no_asking_is_known_beforehand():
 async def test_a_prompt_is_bounded():
     found = await verdict("ask", args={"a": "x" * 100_000})
     assert len(found.prompt) < 520
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), GeneratorExit(), KeyboardInterrupt(), asyncio.CancelledError(), Exception()])
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_whatever_a_function_raises_is_a_denial(error, is_async):
+    def decide(_name, _args):
+        raise error
+
+    async def decide_async(name, args):
+        decide(name, args)
+
+    verdict = await resolve_approval(decide_async if is_async else decide, "pay", {})
+    assert isinstance(verdict, Deny)
+    assert type(error).__name__ in verdict.reason
+
+
+async def test_an_answer_that_cannot_be_printed_is_a_denial():
+    class Odd:
+        def __repr__(self):
+            raise RuntimeError("no picture")
+
+    verdict = await resolve_approval(lambda _name, _args: Odd(), "pay", {})
+    assert isinstance(verdict, Deny)
+    assert "'Odd'" in verdict.reason

@@ -6,8 +6,10 @@ import sys
 import time
 from decimal import Decimal
 from pathlib import PurePosixPath
+from typing import Annotated
 
 import pytest
+from pydantic import AfterValidator
 
 from causeline.causal import AgentState, Append, apply, canonical
 from causeline.errors import Unavailable
@@ -21,6 +23,25 @@ CONTEXT = ToolContext(call_id="c")
 
 async def no_wait(_seconds):
     return None
+
+
+class Ended(BaseException):
+    """Neither an Exception nor one of Python's own."""
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+class Restless(Exception):
+    """Its attributes fail, too."""
+
+    @property
+    def retry_after(self):
+        raise RuntimeError("not yet")
+
+    code = retryable = retry_after
 
 
 async def test_an_unknown_tool_lists_those_there_are():
@@ -46,15 +67,17 @@ async def test_the_echo_of_an_unknown_tool_is_bounded():
         (SystemExit(3), "Error calling fail: SystemExit: 3"),
         (StopIteration("x"), "Error calling fail: RuntimeError: coroutine raised StopIteration"),
         (asyncio.CancelledError(), "Error calling fail: the tool cancelled itself"),
-        (KeyboardInterrupt(), None),
+        (KeyboardInterrupt(), "Error calling fail: KeyboardInterrupt"),
+        (GeneratorExit("x"), "Error calling fail: GeneratorExit: x"),
+        (Ended("for good"), "Error calling fail: Ended: for good"),
+        (BaseExceptionGroup("two", [Ended("a"), ValueError("b")]), "Error calling fail: BaseExceptionGroup: two (2 sub-exceptions)"),
+        (Mute(), "Error calling fail: Mute: (Mute has no text: asking for it raised RuntimeError)"),
+        (Restless("again"), "Error calling fail: Restless: again"),
         (ValueError("\ud800"), "Error calling fail: ValueError: \\ud800"),
     ],
 )
 @pytest.mark.parametrize("threaded", [False, True])
 async def test_whatever_a_tool_raises_becomes_a_result_that_names_it(error, text, threaded):
-    if isinstance(error, KeyboardInterrupt) and not threaded:
-        return  # Ctrl-C while the loop runs a tool: the process is to end
-
     def fail():
         raise error
 
@@ -114,6 +137,72 @@ async def test_waits_grow_and_follow_what_the_other_side_asks_for():
 
     await execute(limited, {}, CONTEXT, sleep=note)
     assert waits == [0.25, 7, 1.0]
+
+
+@pytest.mark.parametrize("after", ["soon", True, -5, float("nan"), float("inf"), object(), [3], "7"])
+async def test_a_wait_that_is_no_number_of_seconds_says_nothing(after):
+    waits = []
+
+    async def note(seconds):
+        waits.append(seconds)
+
+    @tool(retries=1)
+    async def limited():
+        raise Unavailable("busy", retry_after=after)
+
+    executed = await execute(limited, {}, CONTEXT, sleep=note)
+    assert (executed.ok, executed.attempts, executed.text) == (False, 2, "Error calling limited: busy")
+    assert waits == [7.0 if after == "7" else 0.25]
+
+
+@pytest.mark.parametrize("after", ["soon", None, 3])
+async def test_a_tool_error_may_say_when(after):
+    @tool
+    async def limited():
+        raise ToolError("not now", retry_after=after)
+
+    assert (await execute(limited, {}, CONTEXT)).text == "not now"
+
+
+async def test_a_validator_that_fails_is_a_finding():
+    def check(value):
+        raise GeneratorExit("while checking") if value == "exit" else RuntimeError("checker is broken")
+
+    @tool
+    async def take(name: Annotated[str, AfterValidator(check)]):
+        return name
+
+    for name, told in (("exit", "GeneratorExit: while checking"), ("else", "RuntimeError: checker is broken")):
+        executed = await execute(take, {"name": name}, CONTEXT)
+        assert (executed.ok, executed.attempts) == (False, 0)
+        assert f"checking them failed: {told}" in executed.text
+
+
+@pytest.mark.parametrize("raw", ['{"a": "' + "x" * 5_000_000, "[" * 5_000_000, '{"' + "k" * 5_000_000 + '": 1}', {"k" * 5_000_000: {}}])
+async def test_an_error_does_not_repeat_arguments_of_any_size(raw):
+    @tool
+    async def take(a: str):
+        return a
+
+    executed = await execute(take, raw, CONTEXT)
+    assert not executed.ok
+    assert len(executed.text) < 2_500
+
+
+def test_ctrl_c_ends_a_run_and_not_only_its_tool(tmp_path):
+    """The signal comes while an async tool computes: it is no error of the tool."""
+    import subprocess
+
+    script = tmp_path / "busy.py"
+    script.write_text(
+        "import asyncio, signal\nfrom causeline.tools.function import tool\nfrom causeline.tools.execute import execute\n"
+        "from causeline.tools.tool import ToolContext\n"
+        "@tool\nasync def busy():\n    signal.raise_signal(signal.SIGINT)\n    signal.raise_signal(signal.SIGINT)\n"
+        "print(asyncio.run(execute(busy, {}, ToolContext(call_id='c'))).text)\n"
+    )
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=30, check=False)
+    assert ended.stdout == ""
+    assert ended.stderr.strip().endswith("KeyboardInterrupt")
 
 
 @pytest.mark.parametrize("kind", ["returned", "ToolError", "arguments"])

@@ -7,7 +7,7 @@ import math
 import subprocess
 import sys
 import uuid
-from collections import OrderedDict, deque
+from collections import OrderedDict, UserString, deque
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import PurePosixPath
@@ -45,6 +45,36 @@ class Model(BaseModel):
 class Pair(NamedTuple):
     left: int
     right: int
+
+
+class Array:
+    """Like an array: it prints a few of its members, and gives all of them as a list."""
+
+    def __init__(self, members, kind="i"):
+        self.members = members
+        self.dtype = type("dtype", (), {"kind": kind})
+
+    def __len__(self):
+        return len(self.members)
+
+    def tolist(self):
+        return self.members[0] if len(self.members) == 1 else [int(each) for each in self.members]
+
+    def astype(self, kind):
+        return Array([f"day {each}" for each in self.members]) if kind is str else self
+
+    def __str__(self):
+        return f"[{self.members[0]} ...]"
+
+
+class Frame:
+    """Holds many values, prints a few, and has no list to give."""
+
+    def __len__(self):
+        return 2_000
+
+    def __str__(self):
+        return "[0 1 ... 1999]"
 
 
 UTC = dt.UTC
@@ -85,6 +115,9 @@ UTC = dt.UTC
         (b"\xff\x00", {"base64": "/wA="}),
         ({}.values(), []),
         (ValueError("why"), "why"),
+        (UserString("text"), "text"),
+        (Array(list(range(2_000))), list(range(2_000))),
+        ({"rows": (Array([7]), Array([8], "m"))}, {"rows": [7, "day 8"]}),
     ],
 )
 def test_values_with_a_json_form(value, expected):
@@ -94,7 +127,7 @@ def test_values_with_a_json_form(value, expected):
     canonical(found)
 
 
-@pytest.mark.parametrize("value", [object(), lambda: 1, (n for n in ()), int, sys, {"a": [object()]}, {(1, 2): 3}])
+@pytest.mark.parametrize("value", [object(), lambda: 1, (n for n in ()), int, sys, {"a": [object()]}, {(1, 2): 3}, Frame(), 1j])
 def test_values_without_one_are_refused_by_name(value):
     with pytest.raises(NotPlain):
         plain(value)

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal, cast
 
+from causeline.errors import words_of
+from causeline.tools.containment import from_outside
+
 ApprovalWord = Literal["auto", "ask", "deny", "interactive"]
 MODES: tuple[str, ...] = ("auto", "ask", "deny", "interactive")
 
@@ -135,8 +138,10 @@ async def _from_function(function: ApprovalFunction, name: str, args: Mapping[st
         said: object = function(name, copy.deepcopy(dict(args)))
         if inspect.isawaitable(said):
             said = cast(object, await said)
-    except Exception as error:  # noqa: BLE001 - whatever the user's function raises, the call must not run
-        return Deny(f"the approval function failed: {type(error).__name__}: {error}")
+    except BaseException as error:
+        if from_outside(error):
+            raise
+        return Deny(f"the approval function failed: {type(error).__name__}: {words_of(error)}")
     if isinstance(said, Approve | Deny):
         return said
     if isinstance(said, Ask):
@@ -147,7 +152,8 @@ async def _from_function(function: ApprovalFunction, name: str, args: Mapping[st
         return Ask(default_prompt(name, args))
     if said is False or said == "deny":
         return Deny("not approved")
-    return Deny(f"the approval function returned {said!r}; expected True, False, 'approve', 'deny', 'pause', Approve, Deny or Ask")
+    shown = said if isinstance(said, str) else type(said).__name__
+    return Deny(f"the approval function returned {shown!r}; expected True, False, 'approve', 'deny', 'pause', Approve, Deny or Ask")
 
 
 def _listed() -> str:

@@ -8,12 +8,14 @@ import json
 from dataclasses import dataclass
 
 from causeline.causal import InvalidValue, canonical
+from causeline.errors import words_of
 from causeline.models.messages import Json
 from causeline.models.stream import parse_arguments
+from causeline.tools.containment import from_outside
 from causeline.tools.json_schema import shortened
 from causeline.tools.mending import mended
 from causeline.tools.result_json import DEPTH, visible_text
-from causeline.tools.tool import Tool
+from causeline.tools.tool import InvalidTool, Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,19 @@ def _checked(tool: Tool, arguments: Json, raw: str | None) -> Prepared:
         canonical(arguments, depth=DEPTH)
     except InvalidValue as error:
         return Prepared(None, raw, tuple(str(line) for line in error.findings))
-    lines = tool.body.findings(arguments)
+    lines = _findings(tool, arguments)
     return Prepared(None, raw, tuple(lines)) if lines else Prepared(arguments, raw)
+
+
+def _findings(tool: Tool, arguments: Json) -> list[str]:
+    try:
+        return tool.body.findings(arguments)
+    except InvalidTool:
+        raise
+    except BaseException as error:
+        if from_outside(error):  # a validator is code of the tool's author
+            raise
+        return [f"$: checking them failed: {type(error).__name__}: {shortened(visible_text(words_of(error)))}"]
 
 
 def _fault(raw: str) -> str:

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from causeline.causal import Append, canonical
-from causeline.errors import CauselineError, Refused
+from causeline.errors import CauselineError, Refused, words_of
 from causeline.models.messages import Json
 from causeline.models.unicode_text import is_clean
 from causeline.run.ledger import Call
 from causeline.tools.arguments import Prepared, prepare
+from causeline.tools.containment import from_outside
 from causeline.tools.json_schema import shortened
 from causeline.tools.result_json import plain, result_text, visible_text
 from causeline.tools.tool import InvalidTool, Resource, Tool, ToolContext, ToolError, ToolResult
@@ -125,7 +126,7 @@ def _log(name: str, context: ToolContext, error: BaseException) -> None:
     if not LOG.isEnabledFor(level):
         return
     told = f"tool {name} failed in call {context.call_id} of run {context.run_id or '?'}"
-    if is_clean(str(error)):
+    if is_clean(words_of(error)):
         LOG.log(level, "%s", told, exc_info=error)
     else:  # a text without a UTF-8 form would break whoever writes the log
         LOG.log(level, "%s\n%s", told, visible_text("".join(traceback.format_exception(error))))
@@ -146,7 +147,7 @@ def unknown_tool(name: str, known: Iterable[str]) -> Executed:
 
 def error_text(name: str, error: BaseException) -> str:
     """What the model is told of an exception: its type and message, at most about 2,000 characters."""
-    said = str(error)
+    said = words_of(error)
     if isinstance(error, ToolError):
         text = said
     elif isinstance(error, CauselineError):
@@ -166,17 +167,19 @@ class Crashed(Refused):
 async def _contained(tool: Tool, arguments: Json, context: ToolContext) -> Any:
     try:
         return await tool.body.run(arguments, context)
-    except (Exception, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
-        raise
     except BaseException as error:
-        raise Crashed(f"{type(error).__name__}: {error}") from error
+        if isinstance(error, Exception | asyncio.CancelledError) or from_outside(error):
+            raise
+        raise Crashed(": ".join(filter(None, (type(error).__name__, words_of(error))))) from error
 
 
 def _executed(name: str, value: Any) -> Executed:
     try:
         return _taken(value) if isinstance(value, ToolResult) else Executed(ok=True, result=_kept(value))
-    except Exception as error:  # noqa: BLE001 - turning a value into JSON may run code of its class
-        said = shortened(visible_text(str(error)), MAX_ERROR)
+    except BaseException as error:
+        if from_outside(error):  # turning a value into JSON may run code of its class
+            raise
+        said = shortened(visible_text(words_of(error)), MAX_ERROR)
         return Executed(ok=False, result=f"{name} ran, but what it returned cannot be used: {said}", error=error)
 
 

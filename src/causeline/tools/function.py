@@ -150,6 +150,11 @@ def tool(
             raise Misuse(f"{function.name} is a tool already; use dataclasses.replace to change it.")
         if not callable(function) and type(cast(Any, function)) is not classmethod:
             raise Misuse(f"{function!r} is no function; a tool is made from something that can be called.")
+        if _yields(function):
+            raise InvalidTool(
+                f"Tool {name or _name(function)!r}: it yields, and a tool returns: give back a list, and tell of progress "
+                "with `emit_progress` of its ToolContext."
+            )
         own = name or _name(function)
         text = _description(function) if description is None else description
         return FunctionTool(
@@ -176,6 +181,11 @@ def as_tool(thing: Any) -> Tool:
     if callable(thing) and not isinstance(thing, type):
         return tool(cast(Callable[..., Any], thing))
     raise InvalidTool(f"{shortened(repr(thing))} is neither a tool nor a function.")
+
+
+def _yields(function: Any) -> bool:
+    inner = innermost(getattr(function, "__func__", function))
+    return inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner)
 
 
 def _named(function: Callable[..., Any]) -> Any:

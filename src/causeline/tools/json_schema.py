@@ -61,8 +61,8 @@ def first_fault(document: Json, value: Any) -> str | None:
 
 
 def place(path: Sequence[str | int]) -> str:
-    """`$.rows[0].name`"""
-    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    """`$.rows[0].name`, of a key of any length its ends."""
+    return shortened("$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path))
 
 
 def shortened(text: str, limit: int = MAX_LINE) -> str:

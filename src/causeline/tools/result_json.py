@@ -6,7 +6,7 @@ same in every process (sets are sorted). What has no JSON form is refused by nam
 
 import base64
 import numbers
-from collections import deque
+from collections import UserString, deque
 from collections.abc import Mapping, Sequence, ValuesView
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
@@ -17,6 +17,8 @@ from typing import Any, cast
 from causeline.causal import InvalidValue, canonical
 from causeline.errors import Invalid
 
+_MANY = ("__len__", "__array__", "__dataframe__")
+"""What holds many values often prints a few of them as if they were all, so its text is not taken for it."""
 DEPTH = 100
 """Containers inside containers; the log wraps arguments and results in a few more."""
 
@@ -90,12 +92,16 @@ def _reduced(value: Any, place: str, depth: int) -> Any:
         return value.value
     if isinstance(value, str):
         return str.__str__(value)
+    if isinstance(value, UserString):
+        return value.data
     if isinstance(value, bytes | bytearray | memoryview):
         return _from_bytes(bytes(cast(bytes, value)))
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, timedelta):
         return value.total_seconds()
+    if callable(getattr(type(cast(object, value)), "tolist", None)):
+        return _from_array(value, place)
     if isinstance(value, numbers.Integral):
         return int(value)
     if isinstance(value, numbers.Real):
@@ -118,9 +124,17 @@ def _from_container(value: Any, place: str, depth: int) -> Any:
         return sorted(members, key=lambda member: canonical(_visible(member)))
     if isinstance(value, Sequence | deque | ValuesView):
         return list(cast(Sequence[Any], value))
-    if kind.__str__ is not object.__str__:
+    if kind.__str__ is not object.__str__ and not any(hasattr(kind, name) for name in _MANY):
         return str(value)
     raise NotPlain(f"{place}: a value of type {kind.__name__} has no JSON form; return text, numbers, lists or objects")
+
+
+def _from_array(value: Any, place: str) -> Any:
+    """The members of an array, or the one value of a scalar, of numpy and its like. Times become text: as numbers they have no unit."""
+    members = value.astype(str).tolist() if getattr(getattr(value, "dtype", None), "kind", "") in ("m", "M") else value.tolist()
+    if type(members) is type(value):
+        raise NotPlain(f"{place}: a value of type {type(value).__name__} has no JSON form; return text, numbers, lists or objects")
+    return members
 
 
 def _from_bytes(data: bytes) -> Any:

@@ -6,14 +6,13 @@ whether arguments are taken; pydantic then turns them into what the annotations 
 
 import functools
 import inspect
-import types
-import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from causeline.errors import Invalid
 from causeline.models.messages import Json
+from causeline.tools.annotations import readable, resolved_hints, takes_context, unpacked, without_extras
 from causeline.tools.json_schema import Schema, place, shortened
 from causeline.tools.tool import InvalidTool, ToolContext, argument_schema
 
@@ -101,25 +100,48 @@ def read_signature(function: Callable[..., Any], name: str, given: "Parameters |
     """The signature of a tool function. `given` stands in for the schema made from it. Raises InvalidTool with every fault."""
     try:
         signature = inspect.signature(function)
-        hints = _hints(function, signature)
+        hints = resolved_hints(innermost(function), signature)
     except (TypeError, ValueError, NameError, SyntaxError, AttributeError) as error:
         raise InvalidTool(f"Tool {name!r}: its signature cannot be read: {error}. Use annotations that resolve.") from error
-    context = next((each for each, hint in hints.items() if _bare(hint) is ToolContext), None)
+    context = next((each for each, hint in hints.items() if takes_context(hint)), None)
     bound: Mapping[str, Any] = function.keywords if isinstance(function, functools.partial) else {}
     free = [each for each in signature.parameters.values() if each.name != context and each.name not in bound]
     if any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in free):
         raise InvalidTool(f"Tool {name!r}: *args has no names a model could use; give each parameter a name.")
-    open_ended = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in free)
-    named = [each for each in free if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    named, rest = _spread(free, hints)
     if isinstance(given, type):
-        return _from_model(name, given, named, hints, context, open_ended=open_ended)
-    model, parameters = _model(name, named, hints, open_ended=open_ended)
+        return _from_model(name, given, named, hints, context, open_ended=rest is not NO_MORE)
+    model, parameters = _model(name, named, hints, rest)
     if given is None:
-        schema = argument_schema(name, _json_schema(name, model))
+        schema = argument_schema(name, _true_defaults(_json_schema(name, model)))
     else:
         schema = argument_schema(name, given)
-        _check_names(name, schema.document, named, open_ended=open_ended)
+        _check_names(name, schema.document, named, open_ended=rest is not NO_MORE)
     return Signature(schema, model, parameters, context)
+
+
+NO_MORE = object()
+"""Stands for the annotation of further keywords where a function takes none."""
+
+
+def _spread(free: Iterable[inspect.Parameter], hints: dict[str, Any]) -> tuple[list[inspect.Parameter], Any]:
+    """The parameters with names, and the annotation of further keywords. `**options: Unpack[SomeTypedDict]` has names too, whose
+    annotations are added to `hints`."""
+    named: list[inspect.Parameter] = []
+    rest: Any = NO_MORE
+    for each in free:
+        if each.kind is not inspect.Parameter.VAR_KEYWORD:
+            named.append(each)
+            continue
+        keywords = unpacked(hints.get(each.name))
+        if keywords is None:
+            rest = hints.get(each.name, Any)
+            continue
+        for keyword, (hint, required) in keywords.items():
+            hints[keyword] = hint
+            default = inspect.Parameter.empty if required else NO_MORE
+            named.append(inspect.Parameter(keyword, inspect.Parameter.KEYWORD_ONLY, default=default))
+    return named, rest
 
 
 def _from_model(
@@ -128,13 +150,14 @@ def _from_model(
     if not hasattr(model, "model_json_schema"):
         raise InvalidTool(f"Tool {name!r}: parameters: expected a JSON Schema object or a pydantic model, got {model.__name__}.")
     schema = argument_schema(name, _json_schema(name, model))
-    if len(named) == 1 and _bare(hints.get(named[0].name)) is model:
+    if len(named) == 1 and without_extras(hints.get(named[0].name)) is model:
         return Signature(schema, model, (), context, named[0].name)
     fields = model.model_fields
-    missing = [each for each in fields if each not in {one.name for one in named}]
+    accepted = {parameter.name for parameter in named}
+    missing = [field for field in fields if field not in accepted]
     if missing and not open_ended:
         raise InvalidTool(f"Tool {name!r}: parameters: the function does not take {', '.join(missing)}.")
-    parameters = tuple(Parameter(each, each, positional=False, required=True) for each in fields)
+    parameters = tuple(Parameter(field, field, positional=False, required=True) for field in fields)
     return Signature(schema, model, parameters, context)
 
 
@@ -150,14 +173,6 @@ def _check_names(name: str, document: Json, named: Iterable[inspect.Parameter], 
         raise InvalidTool(f"Tool {name!r}: {'; '.join(lines)}.", findings=lines)
 
 
-def _hints(function: Callable[..., Any], signature: inspect.Signature) -> dict[str, Any]:
-    """Resolved annotations of the parameters; the return annotation is left alone."""
-    target = inspect.unwrap(innermost(function))
-    written = {each.name: each.annotation for each in signature.parameters.values() if each.annotation is not inspect.Parameter.empty}
-    holder = types.SimpleNamespace(__annotations__=written)
-    return typing.get_type_hints(holder, globalns=getattr(target, "__globals__", {}), include_extras=True)
-
-
 def innermost(function: Callable[..., Any]) -> Callable[..., Any]:
     """The Python function behind partials and callable objects."""
     while isinstance(function, functools.partial):
@@ -167,14 +182,11 @@ def innermost(function: Callable[..., Any]) -> Callable[..., Any]:
     return type(function).__call__
 
 
-def _bare(hint: Any) -> Any:
-    return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
-
-
 def _model(
-    name: str, named: Iterable[inspect.Parameter], hints: Mapping[str, Any], *, open_ended: bool
+    name: str, named: Iterable[inspect.Parameter], hints: Mapping[str, Any], rest: Any
 ) -> "tuple[type[BaseModel], tuple[Parameter, ...]]":
-    """A pydantic model with one field a parameter. Fields have names of their own, so that any parameter name will do."""
+    """A pydantic model with one field a parameter. Fields have names of their own, so that any parameter name will do; the alias,
+    which is this field's alone, is the parameter's. `rest` is the annotation of further keywords."""
     import pydantic  # noqa: PLC0415 - see the law above
     from pydantic.fields import FieldInfo  # noqa: PLC0415 - as above
 
@@ -182,15 +194,24 @@ def _model(
     fields: dict[str, Any] = {}
     for index, each in enumerate(named):
         described = isinstance(each.default, FieldInfo)
-        fields[f"p{index}"] = (hints.get(each.name, Any), each.default if described else _field(each.default))
+        hint = Annotated[readable(hints.get(each.name, Any), each.default), pydantic.Field(alias=each.name)]
+        fields[f"p{index}"] = (hint, each.default if described else _field(each.default))
         positional = each.kind is inspect.Parameter.POSITIONAL_ONLY
         parameters.append(Parameter(each.name, f"p{index}", positional, described))
-    names = {each.field: each.name for each in parameters}
-    config = pydantic.ConfigDict(alias_generator=lambda field: names[field], extra="allow" if open_ended else "forbid")
     try:
-        return pydantic.create_model(name, __config__=config, **fields), tuple(parameters)
+        return pydantic.create_model(name, __base__=_base(rest), **fields), tuple(parameters)
     except (pydantic.PydanticUserError, pydantic.PydanticUndefinedAnnotation, TypeError) as error:
         raise InvalidTool(f"Tool {name!r}: a parameter's type cannot be described: {shortened(str(error))}") from error
+
+
+def _base(rest: Any) -> "type[BaseModel]":
+    """What a model of arguments is made of: it knows whether there may be further ones, and of which type."""
+    import pydantic  # noqa: PLC0415 - see the law above
+
+    members: dict[str, Any] = {"__module__": __name__, "model_config": pydantic.ConfigDict(extra="forbid" if rest is NO_MORE else "allow")}
+    if rest is not NO_MORE:
+        members["__annotations__"] = {"__pydantic_extra__": dict[str, readable(rest)]}
+    return type("Arguments", (pydantic.BaseModel,), members)
 
 
 def _field(default: Any) -> Any:
@@ -217,11 +238,27 @@ def _json_schema(name: str, model: "type[BaseModel]") -> Json:
         def field_title_should_be_set(self, schema: Any) -> bool:
             return False
 
+        def named_tuple_schema(self, schema: Any) -> Json:
+            """A named tuple is an object here, as results are written; a list is taken, too."""
+            listed = super().named_tuple_schema(schema)
+            names = [each["name"] for each in schema["fields"]]
+            properties = dict(zip(names, listed.get("prefixItems", ()), strict=True))
+            required = names[: listed.get("minItems", 0)]
+            return {"anyOf": [{"type": "object", "properties": properties, "required": required, "additionalProperties": False}, listed]}
+
     try:
         document = model.model_json_schema(schema_generator=Untitled)
     except pydantic.PydanticUserError as error:
         raise InvalidTool(f"Tool {name!r}: a parameter's type has no JSON Schema: {shortened(str(error))}") from error
     document.pop("title", None)
+    return document
+
+
+def _true_defaults(document: Json) -> Json:
+    """The schema without defaults that it would not accept itself, such as `limit: int = "all"`."""
+    for field in document["properties"].values():
+        if "default" in field and Schema({"$defs": document.get("$defs", {}), **field}).findings(field["default"]):
+            del field["default"]
     return document
 
 

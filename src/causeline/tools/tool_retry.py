@@ -6,7 +6,8 @@ still runs are not.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from math import isfinite
+from typing import Any, TypeVar
 
 from causeline.policy import After, RetryPolicy, error_names
 
@@ -27,10 +28,32 @@ async def with_retries(attempt: Callable[[int], Awaitable[T]], retries: int, *, 
         try:
             return await attempt(number)
         except Exception as error:
-            retryable, after = getattr(error, "retryable", None), getattr(error, "retry_after", None)
-            seconds = after if isinstance(after, int | float) else None
-            decision = policy.decide(error_names(error), number, retryable=retryable, retry_after=seconds)
+            decision = policy.decide(_names(error), number, retryable=_said(error, "retryable"), retry_after=_seconds(error))
             if not isinstance(decision, After):
                 raise
         await sleep(decision.seconds)
         number += 1
+
+
+def _names(error: Exception) -> frozenset[str]:
+    try:
+        return error_names(error)
+    except Exception:  # noqa: BLE001 - `code` is an attribute of a stranger's class
+        return frozenset((type(error).__name__,))
+
+
+def _said(error: Exception, name: str) -> Any:
+    try:
+        return getattr(error, name, None)
+    except Exception:  # noqa: BLE001 - as above
+        return None
+
+
+def _seconds(error: Exception) -> float | None:
+    """What `retry_after` says, where that is a number of seconds; anything else says nothing."""
+    after = _said(error, "retry_after")
+    try:
+        seconds = None if after is None or isinstance(after, bool) else float(after)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return seconds if seconds is not None and isfinite(seconds) and seconds >= 0 else None
