@@ -83,7 +83,7 @@ async def test_records_are_checked(kind, given):
 
 async def test_a_default_of_none_may_be_given():
     @tool
-    async def find(query: str, limit: int = None, low: Annotated[int, Field(ge=1), "At least"] = None, kind: Literal["a"] = "z"):  # noqa: RUF013
+    async def find(query: str, limit: int = None, low: Annotated[int, Field(ge=1), "At least"] = None, kind: Literal["a"] = "z"):  # noqa: RUF013 - as people write it
         return [query, limit, low, kind]
 
     properties = find.parameters["properties"]
