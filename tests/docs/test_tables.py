@@ -1,13 +1,16 @@
 """The tables of the reference pages name what there is, and only that."""
 
+import ast
 import re
 
 import pytest
 
 import causeline
 from causeline.agent.options import OPTION_NAMES, Options
+from causeline.events import KINDS, MADE_WHOLE_WHEN_READ
 from causeline.graph.documents import vocabulary
 from causeline.models import ScriptedModel
+from tests.architecture import source
 from tests.docs import pages
 
 REFERENCE = pages.ROOT / "docs/reference"
@@ -47,7 +50,36 @@ def test_the_words_of_documents_are_all_explained(title, known):
     assert {row[column].partition(" (")[0] for row in rows("graph.md", title)} == known
 
 
-TABLE = {named(kind)[0]: set(named(fields)) for kind, fields, _ in rows("events.md", "type")}
+def test_the_table_of_events_has_every_kind_with_its_fields():
+    table = {named(kind)[0]: {named(field)[0] for field in split(fields)} for kind, fields, _ in rows("events.md", "type")}
+    known = {
+        kind: {*(type_.__required_keys__ - COMMON), *(f"{name}?" for name in type_.__optional_keys__)} for kind, type_ in KINDS.items()
+    }
+    known["sub_run_event"].add("run_id")
+    assert table == known
+
+
+def test_every_event_that_the_source_makes_has_the_fields_of_its_kind():
+    made = [call for name in source.python_files("src") for call in ast.walk(ast.parse(source.text(name))) if is_run_event(call)]
+    assert len(made) > 20
+    for call in made:
+        fields = {keyword.arg: keyword.value for keyword in call.keywords}
+        kind = getattr(fields["type"], "value", None)
+        if not isinstance(kind, str):
+            continue  # a name of a variable
+        known = KINDS[kind]
+        assert set(fields) - {None} <= known.__required_keys__ | known.__optional_keys__, kind
+        if None not in fields:
+            assert set(fields) >= known.__required_keys__ - (COMMON - {"type"}) - {MADE_WHOLE_WHEN_READ.get(kind)}, kind
+
+
+def is_run_event(node):
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "RunEvent"
+
+
+def split(fields: str) -> list[str]:
+    """The fields of a cell, without what stands in brackets."""
+    return [field for field in re.sub(r"\([^)]*\)", "", fields).split(",") if field.strip()]
 
 
 @causeline.tool(approval="ask")
@@ -74,15 +106,14 @@ HELPER = scripted(name="helper")
     ],
     ids=["approval", "sub-run", "failure"],
 )
-async def test_what_runs_tell_is_in_the_table_of_events(agent):
+async def test_what_runs_tell_are_events_of_these_kinds_with_these_fields(agent):
     async with causeline.open("memory://", agents=[agent]) as runtime:
         run = await runtime.start(agent, "go")
-        events = [event async for event in run.events()]
+        told = [event async for event in run.events()]
         result = await run.result()
         if result.interrupts:
             run = await runtime.answer(run.id, {result.interrupts[0].id: causeline.approve()})
-            events += [event async for event in run.events()]
-    for event in events:
-        fields = set(event) - COMMON
-        assert fields <= TABLE[event["type"]], event["type"]
-        assert fields >= TABLE[event["type"]] - {"name", "message_id"}, event["type"]
+            told += [event async for event in run.events()]
+    for event in told:
+        kind = KINDS[event["type"]]
+        assert kind.__required_keys__ <= set(event) <= kind.__required_keys__ | kind.__optional_keys__, event["type"]

@@ -32,7 +32,7 @@ def emitter(count, every=50, pause=0.0):
     @node("urn:test:emit", ("done",))
     async def emit(ctx):
         for number in range(count):
-            ctx.emit({"type": "tool_progress", "tool_call_id": "x", "progress": number})
+            ctx.emit({"n": number})
             if number % every == 0:
                 await asyncio.sleep(pause)
         return Outcome("done")
@@ -41,7 +41,7 @@ def emitter(count, every=50, pause=0.0):
 
 
 def told(events):
-    return [event["progress"] for event in events if event["type"] == "tool_progress"]
+    return [event["data"]["n"] for event in events if event["type"] == "node_event"]
 
 
 def check(events, after=0):
@@ -213,11 +213,42 @@ async def test_two_hundred_thousand_events_are_followed_in_flat_memory(tmp_path)
         async for event in run.events():
             last += 1
             assert event["seq"] == last
-            seen += event["type"] == "tool_progress"
+            seen += event["type"] == "node_event"
         await run.result()
         assert seen == count
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60_000  # kB; all of them would take twice that
         assert not rt.feed._live
+
+
+@pytest.mark.parametrize(
+    "said", [{"type": "run_finished", "status": "succeeded"}, {"type": "step_finished"}, {}, {"type": 5}, None, "text"]
+)
+async def test_what_a_node_of_ones_own_emits_is_told_in_an_envelope_whatever_it_looks_like(store, said):
+    @node("urn:test:say", ("done",))
+    def say(ctx):
+        ctx.emit(said)
+        return Outcome("done", {"result": {"answer": "fine"}})
+
+    graph = GraphProgram(Graph("urn:test:dag:say").node("n", say.iri, {"done": "end"}).terminal("end").build(), (say,))
+    async with runtime(store, graph) as rt, asyncio.timeout(10):
+        run = await rt.start(graph, session="s")
+        events = [event async for event in run.events()]
+        assert (await run.result()).answer == "fine"
+    check(events)
+    assert [(one["node"], one["data"]) for one in events if one["type"] == "node_event"] == [("n", said)]
+
+
+async def test_what_cannot_be_stored_is_refused_where_it_is_emitted(store):
+    @node("urn:test:say", ("done",))
+    def say(ctx):
+        ctx.emit({"x": object()})
+        return "done"
+
+    graph = GraphProgram(Graph("urn:test:dag:say").node("n", say.iri, {"done": "end"}).terminal("end").build(), (say,))
+    async with runtime(store, graph) as rt, asyncio.timeout(10):
+        result = await (await rt.start(graph, session="s")).result()
+        assert result.status == "failed"
+        assert "n: what is emitted must be JSON" in result.error["message"]
 
 
 async def test_a_long_reply_comes_in_few_events_and_whole(store):

@@ -9,12 +9,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from causeline.events import DELTAS, ONCE_A_CALL, SPOKEN, RunEvent
 from causeline.policy import Clock
 from causeline.runtime.times import iso
 
-SPOKEN = frozenset({"text_message_start", "reasoning_start", "tool_call_delta"})
-DELTAS = frozenset({"text_message_content", "reasoning_content", "tool_call_delta"})
-CALL_EVENTS = frozenset({"tool_call_start", "tool_call_args", "tool_call_end", "tool_call_result", "sub_run_started", "sub_run_finished"})
 FLUSH_SECONDS = 0.05
 
 
@@ -48,7 +46,7 @@ def told_so_far(events: Sequence[Mapping[str, Any]]) -> ToldSoFar:
             reading.retracted.add(event["message_id"])
         elif kind == "step_finished":
             reading.speaking.clear()
-        elif kind in CALL_EVENTS:
+        elif kind in ONCE_A_CALL:
             reading.announced.add((kind, event["tool_call_id"]))
     return ToldSoFar(
         next_number=events[-1]["seq"] + 1 if events else 1,
@@ -71,15 +69,15 @@ class EventBuffer:
         self._timer: asyncio.Handle | None = None
         self._flushing: asyncio.Task[None] | None = None
         for message in told.unfinished:
-            self.add({"type": "message_retracted", "message_id": message})
+            self.add(RunEvent(type="message_retracted", message_id=message))
 
     def __bool__(self) -> bool:
         return bool(self._events)
 
-    def add(self, event: Mapping[str, Any]) -> None:
+    def add(self, event: RunEvent) -> None:
         """Keep an event until it is durable. Deltas of one message that follow each other become one."""
         kind = event["type"]
-        if kind in CALL_EVENTS:
+        if kind in ONCE_A_CALL:
             key = (kind, event["tool_call_id"])
             if key in self._announced:
                 return

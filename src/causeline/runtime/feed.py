@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from causeline.errors import CauselineError, Missing
+from causeline.events import LAST, RunEvent
 from causeline.runtime.records import ACTIVE, Run
 from causeline.runtime.store import Store
 
 Key = tuple[str, str]
 """Owner and run id: ids are chosen by clients, and unique for each owner only."""
 TAIL = 1024
-LAST = frozenset({"run_finished", "run_error"})
 
 
 class _Live:
@@ -136,14 +136,13 @@ class Feed:
 
 def _never_began(run: Run) -> Mapping[str, Any]:
     """The one event of a run that ended while it waited for its turn, and so had nobody to tell any: its end, as its row says it."""
-    return {
-        "type": "run_finished",
-        "seq": 1,
-        "ts": run.finished_at or run.created_at,
-        "status": run.status,
-        "stop_reason": run.stop_reason or run.status,
-        "answer": None,
-        "pending_tool_call_ids": [],
-        "interrupts": [],
-        "usage": run.usage or {},
-    }
+    ended = RunEvent(
+        type="run_finished",
+        status=run.status,
+        stop_reason=run.stop_reason or run.status,
+        answer=None,
+        pending_tool_call_ids=[],
+        interrupts=[],
+        usage=run.usage or {},
+    )
+    return {**ended, "seq": 1, "ts": run.finished_at or run.created_at}

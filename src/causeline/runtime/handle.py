@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 from causeline.errors import Refused
+from causeline.events import Event
 from causeline.runtime.records import Interrupt, RunStatus
 
 
@@ -56,7 +57,7 @@ class RunFailed(Refused):
 class Runs(Protocol):
     """What a handle asks of the runtime it came from."""
 
-    def events(self, run_id: str, after: int = 0) -> AsyncIterator[Mapping[str, Any]]: ...
+    def events(self, run_id: str, after: int = 0) -> AsyncIterator[Event]: ...
 
     async def result(self, run_id: str) -> RunResult: ...
 
@@ -72,7 +73,7 @@ class RunHandle:
         self.run_id = run_id
         self.session = session
 
-    def events(self, after: int | None = None) -> AsyncIterator[Mapping[str, Any]]:
+    def events(self, after: int | None = None) -> AsyncIterator[Event]:
         """Events numbered above `after` (None: from the first), live until the run's last one, or from the store later."""
         return self._runtime.events(self.id, after or 0)
 

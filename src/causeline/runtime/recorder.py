@@ -5,11 +5,14 @@ the last one of a step, which the step's own commit carries. Nothing here costs 
 """
 
 import asyncio
+import copy
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from causeline.causal import AgentState, CausalNode, apply, checkpoint_id
+from causeline.causal import AgentState, CausalNode, InvalidValue, apply, canonical, checkpoint_id
+from causeline.errors import Invalid
+from causeline.events import RunEvent
 from causeline.graph import Emitted, Step
 from causeline.graph import Progress as Finished
 from causeline.models.payload_checks import check_payload
@@ -114,11 +117,20 @@ class Recorder:
     def on_start(self, index: int, node: str) -> None:
         """A top-level visit begins."""
         self._started = self.clock.monotonic()
-        self.emit({"type": "step_started", "node": node, "step": index})
+        self.emit(RunEvent(type="step_started", node=node, step=index))
 
     def on_emit(self, event: Emitted) -> None:
-        """A node has something to tell."""
-        self.emit(event.data)
+        """A node has something to tell: an event of the run, where the agent's own nodes speak, else one in an envelope that says whose
+        it is, so that nothing a user's node emits can be taken for the run's word. Raises Invalid for what has no JSON form."""
+        data: object = event.data
+        if isinstance(data, RunEvent):
+            self.emit(data)
+            return
+        try:
+            canonical(data)
+        except InvalidValue as error:
+            raise Invalid(f"{event.node}: what is emitted must be JSON; {error.message}", placement=event.node) from error
+        self.emit(RunEvent(type="node_event", step=event.step, node=event.node, path=list(event.path), data=copy.deepcopy(data)))
 
     async def progress(self, item: Finished) -> None:
         row = records.Progress(run=self.run.id, step=item.step, path=list(item.path), index=item.index, port=item.port, writes=item.writes)
@@ -156,22 +168,12 @@ class Recorder:
         interrupts = interrupts_of(step, checkpoint, self.run, {**self._known, **self.opened})
         if "usage" in checkpoint.facts:
             add_usage(self.usage, checkpoint.facts["usage"])
-        self.emit({"type": "step_finished", "node": step.node, "step": step.index, "checkpoint_id": checkpoint.id})
+        self.emit(RunEvent(type="step_finished", node=step.node, step=step.index, checkpoint_id=checkpoint.id))
         held = {call for calls in self._pauses.values() for call in calls}
         moved = [replace(one, run=self.run.id, checkpoint=checkpoint.id) for one in self.opened.values() if one.tool_call_id in held]
         self.opened = {one.id: one for one in (*moved, *interrupts)}
         for one in interrupts:
-            self.emit(
-                {
-                    "type": "interrupt_opened",
-                    "interrupt_id": one.id,
-                    "kind": one.kind,
-                    "tool_call_id": one.tool_call_id,
-                    "name": one.name,
-                    "arguments": one.arguments,
-                    "question": one.question,
-                }
-            )
+            self.emit(_opened(one, self.run.agent))
         await self._commit(checkpoint=checkpoint, nodes=nodes, interrupts=list(self.opened.values()))
 
     def _keep_pauses(self, step: Step) -> None:
@@ -236,7 +238,7 @@ class Recorder:
 
     # events
 
-    def emit(self, event: Mapping[str, Any]) -> None:
+    def emit(self, event: RunEvent) -> None:
         """Tell something of this run, once it is durable."""
         self.events.add(event)
 
@@ -245,7 +247,7 @@ class Recorder:
 
     # writing
 
-    async def finish_run(self, patch: RunPatch, event: Mapping[str, Any]) -> None:
+    async def finish_run(self, patch: RunPatch, event: RunEvent) -> None:
         """The last commit of the run in this process: its end, and the event that says so."""
         self.emit(event)
         await self._write(patch=patch)
@@ -314,6 +316,21 @@ class Recorder:
             self.steps = checkpoint.step + 1
         if events:
             self._publish(self.run.key, first, events)
+
+
+def _opened(interrupt: Interrupt, agent: str) -> RunEvent:
+    return RunEvent(
+        type="interrupt_opened",
+        interrupt_id=interrupt.id,
+        kind=interrupt.kind,
+        tool_call_id=interrupt.tool_call_id,
+        name=interrupt.name,
+        arguments=interrupt.arguments,
+        question=interrupt.question,
+        reason=interrupt.reason,
+        run=interrupt.run,
+        path=[agent],
+    )
 
 
 async def _whole(write: Coroutine[Any, Any, None]) -> None:

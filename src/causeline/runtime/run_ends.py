@@ -1,11 +1,11 @@
 """Ends of runs that no runner carries out: one that could not be loaded, whose program is not known, or that is given back unbegun."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 from causeline.causal import AgentState
 from causeline.errors import CauselineError
+from causeline.events import RunEvent
 from causeline.models.messages import Message
 from causeline.policy import Clock
 from causeline.run.scope import RunScope
@@ -22,24 +22,26 @@ async def end_as_failed(store: Store, feed: Feed, clock: Clock, run: Run, error:
     """End a run that could not be loaded, or not be recorded as it went."""
     info = {"code": error.code if isinstance(error, CauselineError) else "internal", "message": str(error) or type(error).__name__}
     patch = RunPatch(status="failed", error=info, finished_at=iso(clock.now()))
-    await _end_as_it_is(store, feed, clock, run, patch, {"type": "run_error", "status": "failed", "stop_reason": None, **info})
+    ended = RunEvent(type="run_error", status="failed", stop_reason=None, usage=run.usage or {}, **info)
+    await _end_as_it_is(store, feed, clock, run, patch, ended)
 
 
 async def end_as_cancelled(store: Store, feed: Feed, clock: Clock, run: Run) -> None:
     """End a run where it stands, without its program."""
-    told: Mapping[str, Any] = {
-        "status": "cancelled",
-        "stop_reason": "cancelled",
-        "answer": None,
-        "pending_tool_call_ids": [],
-        "interrupts": [],
-        "usage": run.usage or {},
-    }
+    ended = RunEvent(
+        type="run_finished",
+        status="cancelled",
+        stop_reason="cancelled",
+        answer=None,
+        pending_tool_call_ids=[],
+        interrupts=[],
+        usage=run.usage or {},
+    )
     patch = RunPatch(status="cancelled", stop_reason="cancelled", finished_at=iso(clock.now()))
-    await _end_as_it_is(store, feed, clock, run, patch, {"type": "run_finished", **told})
+    await _end_as_it_is(store, feed, clock, run, patch, ended)
 
 
-async def _end_as_it_is(store: Store, feed: Feed, clock: Clock, run: Run, patch: RunPatch, event: Mapping[str, Any]) -> None:
+async def _end_as_it_is(store: Store, feed: Feed, clock: Clock, run: Run, patch: RunPatch, event: RunEvent) -> None:
     start = StartingPoint(state=AgentState(), head=run.head, session_head=run.base, told=told_so_far(await events_of(store, run)))
     recorder = Recorder(store, run, scope_of(run, ()), start, document="", clock=clock, publish=feed.publish)
     await recorder.finish_run(patch, event)

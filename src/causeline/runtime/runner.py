@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from causeline.errors import CauselineError
+from causeline.events import RunEvent
 from causeline.graph import Dispatcher, Execution, Reducer, Result
 from causeline.policy import Clock
 from causeline.run.ledger import Call, Ledger
 from causeline.run.scope import Patience, RunScope
-from causeline.runtime.beginning import Answers, Beginning, Fresh, TakesOver, beginning_of
+from causeline.runtime.beginning import Answers, Beginning, Fork, Fresh, TakesOver, beginning_of
 from causeline.runtime.branch_history import CALLS, LOG, RESULT, Branch, context_at, usage_of
 from causeline.runtime.feed import Feed
 from causeline.runtime.left_behind import Left, answers_by_pause, carried_over, left_by_another
@@ -45,6 +46,7 @@ class Loaded:
     run: Run
     execution: Execution
     recorder: Recorder
+    opening: RunEvent | None = None
 
     def cancel(self) -> None:
         """Stop soon. What the caller said is not lost: it is taken in first, with the run's first step."""
@@ -113,13 +115,13 @@ class Runner:
         services = {RunScope: scope, Ledger: recorder, Patience: recorder, **self.services, **self.program.services(scope)}
         before = next((link.checkpoint.position["visits"] for link in links if link.checkpoint.id == run.base), 0) if run.answers else 0
         execution = self._execute(beginning, branch, recorder, services, _pieces(left.progress), answers, before)
-        return Loaded(run, execution, recorder)
+        return Loaded(run, execution, recorder, _opening(run, beginning, begun=left.told.next_number > 1))
 
     async def drive(self, loaded: Loaded) -> None:
         """Execute to the end and record how it ended. Cancelling the task parks the run. Raises what kept it from being recorded."""
         run, recorder = loaded.run, loaded.recorder
-        if run.head is None and run.epoch == 1:
-            recorder.emit({"type": "run_started", "checkpoint_id": run.base, "agent": run.agent})
+        if loaded.opening is not None:
+            recorder.emit(loaded.opening)
         try:
             await self._end(run, recorder, await loaded.execution)
         except asyncio.CancelledError:
@@ -219,11 +221,11 @@ class Runner:
         common = {"status": status, "stop_reason": reason, "usage": usage}
         if status == "failed":
             told = error or {"code": reason or "failed", "message": f"the run ended: {reason}"}
-            await recorder.finish_run(patch, {"type": "run_error", **common, **told})
+            await recorder.finish_run(patch, RunEvent(type="run_error", **common, **told))
             return
         held = [one.id for one in recorder.opened.values() if one.checkpoint == recorder.head] if status == "interrupted" else []
         await recorder.finish_run(
-            patch, {"type": "run_finished", **common, "answer": answer, "pending_tool_call_ids": list(pending), "interrupts": held}
+            patch, RunEvent(type="run_finished", **common, answer=answer, pending_tool_call_ids=list(pending), interrupts=held)
         )
 
     async def _park(self, recorder: Recorder) -> None:
@@ -232,6 +234,15 @@ class Runner:
             await recorder.park()
         except CauselineError:
             return
+
+
+def _opening(run: Run, beginning: Beginning, *, begun: bool) -> RunEvent:
+    """What a run tells first in this process. Its very first event names the run it comes from: whose questions it answers, whose call
+    it carries out, or where it forks."""
+    if begun:
+        return RunEvent(type="run_taken_over", epoch=run.epoch, holder=run.holder)
+    parent = run.parent_run or (beginning.tip.run if isinstance(beginning, Fork) else None)
+    return RunEvent(type="run_started", agent=run.agent, checkpoint_id=run.base, **({"parent_run_id": parent} if parent else {}))
 
 
 def _pieces(progress: Sequence[Progress]) -> Sequence[Mapping[str, Any]]:

@@ -5,9 +5,10 @@ driven, handed back, or taken over by somebody else after its lease.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from causeline.errors import Conflict, Invalid, Missing, Unavailable
+from causeline.events import Event
 from causeline.models.messages import Message
 from causeline.policy import Clock
 from causeline.run.scope import Recall, RunScope, SubRuns
@@ -203,7 +204,7 @@ class Runtime(Sessions):
             except Unavailable:
                 await self.clock.sleep(1.0)
 
-    def events(self, run_id: str, after: int = 0) -> AsyncIterator[Mapping[str, Any]]:
+    def events(self, run_id: str, after: int = 0) -> AsyncIterator[Event]:
         """The run's events above `after`; each has `type, run_id, session_id, seq, ts`."""
         return self._events(run_id, after)
 
@@ -301,13 +302,13 @@ class Runtime(Sessions):
         if findings:
             raise Invalid("; ".join(findings), findings=findings)
 
-    async def _events(self, run_id: str, after: int) -> AsyncIterator[Mapping[str, Any]]:
+    async def _events(self, run_id: str, after: int) -> AsyncIterator[Event]:
         run = await self._row(run_id)
         async for event in self.feed.follow(self.owner, run_id, after):
             told = {"run_id": run_id, "session_id": run.session, **event}
             if event["type"] == "messages_snapshot":
                 told["messages"] = [one.to_json() for one in await self.messages(run.session, (await self._row(run_id)).head)]
-            yield told
+            yield cast("Event", told)
 
     def _named(self, agent: Program | str) -> Program:
         if not isinstance(agent, str):

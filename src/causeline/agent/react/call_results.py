@@ -9,6 +9,7 @@ from typing import Any
 from causeline.agent.react.conversation import Conversation
 from causeline.agent.react.remember import REMEMBER, note
 from causeline.causal import Append
+from causeline.events import RunEvent
 from causeline.graph.node import Context
 from causeline.models.transcript import result_text
 from causeline.run.ledger import Call
@@ -30,21 +31,21 @@ def logged(talk: Conversation, call: Call) -> list[Append]:
 def announce(ctx: Context, call: Call, scope: RunScope) -> None:
     """Tell of a call, whole; whoever records the events sees to it that this happens once in a run."""
     asked_by = {"message_id": scope.asked_by} if scope.asked_by else {}
-    ctx.emit({"type": "tool_call_start", "tool_call_id": call.call_id, "name": call.name, "client": call.client, **asked_by})
-    ctx.emit({"type": "tool_call_args", "tool_call_id": call.call_id, "delta": result_text(call.arguments)})
-    ctx.emit({"type": "tool_call_end", "tool_call_id": call.call_id})
+    ctx.emit(RunEvent(type="tool_call_start", tool_call_id=call.call_id, name=call.name, client=call.client, **asked_by))
+    ctx.emit(RunEvent(type="tool_call_args", tool_call_id=call.call_id, delta=result_text(call.arguments)))
+    ctx.emit(RunEvent(type="tool_call_end", tool_call_id=call.call_id))
 
 
 def tell_result(ctx: Context, call: Call, scope: RunScope, place: int) -> None:
     """Tell of a call's result, which becomes the message number `place` of the step."""
     ctx.emit(
-        {
-            "type": "tool_call_result",
-            "tool_call_id": call.call_id,
-            "message_id": message_id(scope.run_id, ctx.step, place),
-            "content": result_text(call.result),
-            "is_error": not call.ok,
-        }
+        RunEvent(
+            type="tool_call_result",
+            tool_call_id=call.call_id,
+            message_id=message_id(scope.run_id, ctx.step, place),
+            content=result_text(call.result),
+            is_error=not call.ok,
+        )
     )
 
 

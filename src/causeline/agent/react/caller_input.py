@@ -11,6 +11,7 @@ from causeline.agent.react.call_results import logged, patched
 from causeline.agent.react.conversation import Conversation
 from causeline.agent.react.permission import UNKNOWN_OUTCOME
 from causeline.causal import AgentState, Append, identity
+from causeline.events import RunEvent
 from causeline.graph.node import Context, Outcome
 from causeline.models.messages import Message
 from causeline.models.transcript import Transcript, goal_content
@@ -30,7 +31,7 @@ async def take_in(ctx: Context, talk: Conversation) -> Outcome:
         appends += await _recall(ctx, talk, goal)
     before: Mapping[str, Any] = ctx.state.get("context") or {}
     context = merged(patched(before, settled) or before, talk.scope.context or {})
-    ctx.emit({"type": "state_snapshot", "context": context})
+    ctx.emit(RunEvent(type="state_snapshot", context=context))
     writes: dict[str, Any] = {"log": appends}
     rows = [*settled, *_superseded(ctx, talk, settled)]
     if rows:
@@ -136,5 +137,5 @@ async def _recall(ctx: Context, talk: Conversation, goal: Append) -> list[Append
     found = await ctx.use(Recall).recall(talk.scope, talk.options.recall, query)
     value = {"text": found.text, "citations": list(found.citations)}
     payload = {"path": "recall", "operation": "recall", "succeeded": True, "value": value}
-    ctx.emit({"type": "memory_recalled", "citations": list(found.citations)})
+    ctx.emit(RunEvent(type="memory_recalled", citations=list(found.citations)))
     return [Append("resource", payload, parents=(goal,), resource_key=f"recall:{_id(goal)}", advance=False)]

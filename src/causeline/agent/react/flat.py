@@ -14,6 +14,7 @@ from causeline.agent.react.caller_input import take_in
 from causeline.agent.react.conversation import Conversation
 from causeline.agent.react.model_turn import ask_model
 from causeline.agent.react.tool_step import ToolStep
+from causeline.events import RunEvent
 from causeline.graph import Context, Document, Graph, Node, Outcome, load, node
 from causeline.graph.documents.document import DagReference
 from causeline.run.ledger import Ledger
@@ -83,7 +84,7 @@ def normalize_response(ctx: Context) -> Outcome:
 @node("urn:causeline:node:append-assistant", ports=("done", "error"))
 def append_assistant(ctx: Context) -> Outcome:
     """The reply is in the log since it came; announce the whole history."""
-    ctx.emit({"type": "messages_snapshot"})
+    ctx.emit(RunEvent(type="messages_snapshot"))
     return Outcome("done")
 
 

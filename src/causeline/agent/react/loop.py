@@ -21,6 +21,7 @@ from causeline.agent.react.caller_input import take_in
 from causeline.agent.react.conversation import Conversation
 from causeline.agent.react.model_turn import ask_model
 from causeline.agent.react.tool_step import ToolStep
+from causeline.events import RunEvent
 from causeline.graph.node import Context, Outcome, node
 
 
@@ -48,6 +49,6 @@ async def call_tools(ctx: Context) -> Outcome:
 @node("urn:causeline:node:exit", ports=("done", "failed"))
 def leave(ctx: Context) -> Outcome:
     """Announce the whole history and end."""
-    ctx.emit({"type": "messages_snapshot"})
+    ctx.emit(RunEvent(type="messages_snapshot"))
     result: Mapping[str, Any] = ctx.state.get("result") or {}
     return Outcome("failed" if result.get("failed") else "done")

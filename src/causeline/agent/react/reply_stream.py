@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
+from causeline.events import RunEvent
 from causeline.graph.node import Context
 from causeline.models.model import Attempt, CallDelta, Delta, ReasoningDelta, Reply, Retracted, TextDelta
 from causeline.models.stream import Fold
@@ -122,7 +123,7 @@ class ReplyStream:
 
     def _say(self, kind: str, **fields: Any) -> None:
         self._told = True
-        self._ctx.emit({"type": kind, "message_id": self.id, **fields})
+        self._ctx.emit(RunEvent(type=kind, message_id=self.id, **fields))
 
     def _retract(self) -> None:
         """Nothing told so far counts."""

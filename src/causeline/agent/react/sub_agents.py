@@ -7,6 +7,7 @@ and waits for the same answer.
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from causeline.events import RunEvent
 from causeline.graph.node import Context
 from causeline.run.scope import RunScope, SubRun, SubRuns
 from causeline.tools.tool import Tool, ToolContext, ToolError, schema_tool
@@ -43,9 +44,9 @@ def below(ctx: Context, scope: RunScope, call_id: str) -> Callable[[Any, str], A
         runs = ctx.use(SubRuns)
         run_id, session = runs.named(scope, call_id)
         told = {"tool_call_id": call_id, "sub_run_id": run_id, "sub_session_id": session}
-        ctx.emit({"type": "sub_run_started", **told, "agent": program.name})
+        ctx.emit(RunEvent(type="sub_run_started", **told, agent=program.name))
         ended = await runs.run(scope, call_id, program, prompt)
-        ctx.emit({"type": "sub_run_finished", **told, "status": ended.status, "stop_reason": ended.stop_reason})
+        ctx.emit(RunEvent(type="sub_run_finished", **told, status=ended.status, stop_reason=ended.stop_reason))
         return ended
 
     return run

@@ -17,6 +17,7 @@ from causeline.agent.react.remember import REMEMBER, note
 from causeline.agent.react.sub_agents import below
 from causeline.causal import Append
 from causeline.errors import Invalid
+from causeline.events import RunEvent
 from causeline.graph.node import Context, Outcome
 from causeline.models.transcript import repeated, result_text
 from causeline.run.ledger import FINISHED, Call, CallState, Ledger
@@ -103,7 +104,7 @@ class ToolStep:
 
     def _context(self, call: Call, tool: Tool | None) -> ToolContext:
         def progress(event: Mapping[str, Any]) -> None:
-            self.ctx.emit({"type": "tool_progress", "tool_call_id": call.call_id, "progress": plain(dict(event))})
+            self.ctx.emit(RunEvent(type="tool_progress", tool_call_id=call.call_id, progress=plain(dict(event))))
 
         scope, options = self.talk.scope, self.talk.options
         return ToolContext(
@@ -169,7 +170,7 @@ class ToolStep:
         context = patched(self.ctx.state.get("context") or {}, finished)
         if context is not None:
             writes["context"] = context
-            self.ctx.emit({"type": "context_changed", "context": context})
+            self.ctx.emit(RunEvent(type="context_changed", context=context))
         stop = self._failed(finished) or self._looped(finished, writes["log"])
         client = [call.call_id for call in self.calls.values() if call.client and call.state == "awaiting"]
         if stop is not None:

@@ -1,11 +1,14 @@
 """`causeline resume`: go on with a run whose process died."""
 
+from typing import cast
+
 from causeline.cli.opening import agent_from, leave, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, EventsAsJson, OtherAgent, RunName, Store
 from causeline.cli.views.error_report import QUESTIONS
 from causeline.cli.views.follow import View, follow, view
 from causeline.cli.views.open_questions import standing
 from causeline.cli.views.terminal import Terminal
+from causeline.events import Event
 from causeline.runtime.handle import RunResult
 from causeline.runtime.records import ACTIVE
 from causeline.runtime.runtime import Runtime
@@ -49,6 +52,6 @@ async def skipped(runtime: Runtime, run: str, shown: View) -> int:
     last = 0
     while page := await runtime.store.events(runtime.owner, run, last):
         for event in page:
-            shown.skip(event)
+            shown.skip(cast("Event", event))
         last = page[-1]["seq"]
     return last

@@ -8,9 +8,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from causeline.cli.shared_arguments import store_words
 from causeline.cli.signals import on_signal
@@ -19,6 +18,7 @@ from causeline.cli.views.error_report import CTRL_C, first_of
 from causeline.cli.views.narration import Narrator
 from causeline.cli.views.run_end import as_json, exit_code, told
 from causeline.cli.views.terminal import Terminal
+from causeline.events import Event
 from causeline.runtime.handle import RunHandle, RunResult
 from causeline.runtime.runtime import Runtime
 
@@ -26,11 +26,11 @@ from causeline.runtime.runtime import Runtime
 class View(Protocol):
     """Where a run is shown."""
 
-    def skip(self, event: Mapping[str, Any]) -> None:
+    def skip(self, event: Event) -> None:
         """An event of before, that is not to be shown."""
         ...
 
-    def event(self, event: Mapping[str, Any]) -> None: ...
+    def event(self, event: Event) -> None: ...
 
     def end(self, result: RunResult) -> None: ...
 
@@ -43,10 +43,10 @@ class Words:
         self._narrator = Narrator(steps=steps, announced=announced)
         self._store = store_words(store)
 
-    def skip(self, event: Mapping[str, Any]) -> None:
+    def skip(self, event: Event) -> None:
         self._narrator.skip(event)
 
-    def event(self, event: Mapping[str, Any]) -> None:
+    def event(self, event: Event) -> None:
         self._terminal.pieces(self._narrator.tell(event))
 
     def end(self, result: RunResult) -> None:
@@ -59,10 +59,10 @@ class Lines:
     def __init__(self) -> None:
         self._out = sys.stdout
 
-    def skip(self, event: Mapping[str, Any]) -> None:
+    def skip(self, event: Event) -> None:
         pass
 
-    def event(self, event: Mapping[str, Any]) -> None:
+    def event(self, event: Event) -> None:
         print(line(event), file=self._out, flush=True)
 
     def end(self, result: RunResult) -> None:

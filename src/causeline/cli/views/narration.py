@@ -4,14 +4,14 @@ Law: pure. Events in, pieces of text out; nothing is printed here. Whatever a mo
 before it leaves. What is printed cannot be taken back, so a retraction is said, not erased.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from causeline import events
 from causeline.cli.views.clean_text import Cleaner, clean, shown
 
 Style = Literal["plain", "quiet", "call", "good", "bad", "title"]
-Event = Mapping[str, Any]
 RESULT_LENGTH = 300
 
 
@@ -44,7 +44,7 @@ class Narrator:
         self._speech: list[str] = []
         self._in_line = False
         self._calls: dict[str, _Call] = {}
-        self._told: dict[str, Callable[[Event], Sequence[Piece]]] = {
+        self._told: dict[str, Callable[[Any], Sequence[Piece]]] = {
             "step_started": self._step,
             "text_message_start": self._begin,
             "text_message_content": self._text,
@@ -57,19 +57,22 @@ class Narrator:
             "tool_call_args": self._call_arguments,
             "tool_call_end": self._call_end,
             "tool_progress": self._progress,
+            "tool_retry": self._tool_retry,
+            "model_retry": self._model_retry,
             "tool_call_result": self._call_result,
             "memory_recalled": self._recalled,
             "sub_run_started": self._sub_run,
+            "run_taken_over": self._taken_over,
             "run_finished": self._close,
             "run_error": self._close,
         }
 
-    def tell(self, event: Event) -> Sequence[Piece]:
+    def tell(self, event: events.Event) -> Sequence[Piece]:
         """What to print for this event; nothing for events of which a reader has no use."""
         handler = self._told.get(event["type"])
         return [piece for piece in handler(event) if piece.text] if handler else ()
 
-    def skip(self, event: Event) -> None:
+    def skip(self, event: events.Event) -> None:
         """Take note of an event that is not to be told, so that later ones can be: a call's name, say."""
         self.tell(event)
         self._in_line, self.said, self._speech = False, "", []
@@ -80,55 +83,55 @@ class Narrator:
         self._in_line = False
         return (Piece(f"{start}{text}\n", style),)
 
-    def _step(self, event: Event) -> Sequence[Piece]:
+    def _step(self, event: events.StepStarted) -> Sequence[Piece]:
         return self._line(f"step {event['step']}  {clean(event['node']).rpartition(':')[2]}", "quiet") if self._steps else ()
 
-    def _begin(self, _event: Event) -> Sequence[Piece]:
+    def _begin(self, _event: events.TextMessageStart) -> Sequence[Piece]:
         self._cleaner, self._speech = Cleaner(), []
-        return self._close(_event)
+        return self._close()
 
-    def _text(self, event: Event) -> Sequence[Piece]:
+    def _text(self, event: events.TextMessageContent) -> Sequence[Piece]:
         self._speech.append(event["delta"])
         return (self._speak(self._cleaner.feed(event["delta"]), "plain"),)
 
-    def _end(self, event: Event) -> Sequence[Piece]:
+    def _end(self, event: events.TextMessageEnd) -> Sequence[Piece]:
         self.said = "".join(self._speech)
-        return (self._speak(self._cleaner.rest(), "plain"), *self._close(event))
+        return (self._speak(self._cleaner.rest(), "plain"), *self._close())
 
-    def _begin_reasoning(self, event: Event) -> Sequence[Piece]:
+    def _begin_reasoning(self, event: events.ReasoningStart) -> Sequence[Piece]:
         self._cleaner = Cleaner()
-        return (*self._close(event), self._speak("thinking: ", "quiet"))
+        return (*self._close(), self._speak("thinking: ", "quiet"))
 
-    def _reasoning(self, event: Event) -> Sequence[Piece]:
+    def _reasoning(self, event: events.ReasoningContent) -> Sequence[Piece]:
         return (self._speak(self._cleaner.feed(event["delta"]), "quiet"),)
 
-    def _end_reasoning(self, event: Event) -> Sequence[Piece]:
-        return (self._speak(self._cleaner.rest(), "quiet"), *self._close(event))
+    def _end_reasoning(self, event: events.ReasoningEnd) -> Sequence[Piece]:
+        return (self._speak(self._cleaner.rest(), "quiet"), *self._close())
 
     def _speak(self, text: str, style: Style) -> Piece:
         if text:
             self._in_line = not text.endswith("\n")
         return Piece(text, style)
 
-    def _close(self, _event: Event) -> Sequence[Piece]:
+    def _close(self, _event: object = None) -> Sequence[Piece]:
         start, self._in_line = self._in_line, False
         return (Piece("\n"),) if start else ()
 
-    def _retracted(self, _event: Event) -> Sequence[Piece]:
+    def _retracted(self, _event: events.MessageRetracted) -> Sequence[Piece]:
         spoke, self.said, self._speech = bool(self._speech or self._in_line), "", []
         return self._line("[the reply broke off here and does not count]", "quiet") if spoke else ()
 
-    def _call_start(self, event: Event) -> Sequence[Piece]:
-        self._calls[event["tool_call_id"]] = _Call(event["name"], bool(event.get("client")))
+    def _call_start(self, event: events.ToolCallStart) -> Sequence[Piece]:
+        self._calls[event["tool_call_id"]] = _Call(event["name"], event["client"])
         return ()
 
-    def _call_arguments(self, event: Event) -> Sequence[Piece]:
+    def _call_arguments(self, event: events.ToolCallArgs) -> Sequence[Piece]:
         call = self._calls.get(event["tool_call_id"])
         if call is not None:
             call.arguments.append(event["delta"])
         return ()
 
-    def _call_end(self, event: Event) -> Sequence[Piece]:
+    def _call_end(self, event: events.ToolCallEnd) -> Sequence[Piece]:
         call = self._calls.get(event["tool_call_id"])
         if call is None:
             return ()
@@ -139,27 +142,40 @@ class Narrator:
         whose = "  (for the caller to carry out)" if call.client else ""
         return self._line(f"call    {shown(call.name)} {shown(''.join(call.arguments), RESULT_LENGTH)}{whose}", "call")
 
-    def _progress(self, event: Event) -> Sequence[Piece]:
-        return self._line(f"        {self._name(event)}: {shown(event.get('progress'))}", "quiet")
+    def _progress(self, event: events.ToolProgress) -> Sequence[Piece]:
+        return self._line(f"        {self._name(event['tool_call_id'])}: {shown(event['progress'])}", "quiet")
 
-    def _call_result(self, event: Event) -> Sequence[Piece]:
-        style: Style = "bad" if event.get("is_error") else "quiet"
-        what = "failed " if event.get("is_error") else "result "
-        return self._line(f"{what} {self._name(event)}: {shown(event['content'], RESULT_LENGTH)}", style)
+    def _call_result(self, event: events.ToolCallResult) -> Sequence[Piece]:
+        style: Style = "bad" if event["is_error"] else "quiet"
+        what = "failed " if event["is_error"] else "result "
+        return self._line(f"{what} {self._name(event['tool_call_id'])}: {shown(event['content'], RESULT_LENGTH)}", style)
 
-    def _name(self, event: Event) -> str:
-        call = self._calls.get(event["tool_call_id"])
-        return shown(call.name if call else event["tool_call_id"])
+    def _tool_retry(self, event: events.ToolRetry) -> Sequence[Piece]:
+        return self._line(f"        {self._name(event['tool_call_id'])}: {_again(event)}", "quiet")
 
-    def _recalled(self, event: Event) -> Sequence[Piece]:
-        cited: Sequence[Mapping[str, Any]] = event.get("citations") or ()
+    def _model_retry(self, event: events.ModelRetry) -> Sequence[Piece]:
+        return self._line(f"model   {_again(event)}", "quiet")
+
+    def _taken_over(self, _event: events.RunTakenOver) -> Sequence[Piece]:
+        return self._line("taken over by another process", "quiet")
+
+    def _name(self, call_id: str) -> str:
+        call = self._calls.get(call_id)
+        return shown(call.name if call else call_id)
+
+    def _recalled(self, event: events.MemoryRecalled) -> Sequence[Piece]:
+        cited = event["citations"]
         runs = {one.get("run") for one in cited}
         if not cited:
             return self._line("recall  nothing from earlier runs", "quiet")
         return self._line(f"recall  {counted(len(cited), 'piece')} from {counted(len(runs), 'earlier run')}", "quiet")
 
-    def _sub_run(self, event: Event) -> Sequence[Piece]:
-        return self._line(f"sub-run {shown(event.get('agent') or '')} {shown(event['sub_run_id'])}", "quiet")
+    def _sub_run(self, event: events.SubRunStarted) -> Sequence[Piece]:
+        return self._line(f"sub-run {shown(event['agent'])} {shown(event['sub_run_id'])}", "quiet")
+
+
+def _again(event: events.ToolRetry | events.ModelRetry) -> str:
+    return f"attempt {event['attempt']} failed ({shown(event['code'])}); the next one in {event['wait']:.3g} s"
 
 
 def counted(number: int, noun: str) -> str:
