@@ -141,7 +141,6 @@ def test_loading_the_table_loads_no_command():
             "cli.views.narration",
             "cli.views.terminal",
             "errors",
-            "events",
         )
     ]
 

@@ -6,10 +6,12 @@ before it leaves. What is printed cannot be taken back, so a retraction is said,
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from causeline import events
 from causeline.cli.views.clean_text import Cleaner, clean, shown
+
+if TYPE_CHECKING:
+    from causeline import events  # the types of all events take a moment to make, and a command should start at once
 
 Style = Literal["plain", "quiet", "call", "good", "bad", "title"]
 RESULT_LENGTH = 300
@@ -67,12 +69,12 @@ class Narrator:
             "run_error": self._close,
         }
 
-    def tell(self, event: events.Event) -> Sequence[Piece]:
+    def tell(self, event: "events.Event") -> Sequence[Piece]:
         """What to print for this event; nothing for events of which a reader has no use."""
         handler = self._told.get(event["type"])
         return [piece for piece in handler(event) if piece.text] if handler else ()
 
-    def skip(self, event: events.Event) -> None:
+    def skip(self, event: "events.Event") -> None:
         """Take note of an event that is not to be told, so that later ones can be: a call's name, say."""
         self.tell(event)
         self._in_line, self.said, self._speech = False, "", []
@@ -83,29 +85,29 @@ class Narrator:
         self._in_line = False
         return (Piece(f"{start}{text}\n", style),)
 
-    def _step(self, event: events.StepStarted) -> Sequence[Piece]:
+    def _step(self, event: "events.StepStarted") -> Sequence[Piece]:
         return self._line(f"step {event['step']}  {clean(event['node']).rpartition(':')[2]}", "quiet") if self._steps else ()
 
-    def _begin(self, _event: events.TextMessageStart) -> Sequence[Piece]:
+    def _begin(self, _event: "events.TextMessageStart") -> Sequence[Piece]:
         self._cleaner, self._speech = Cleaner(), []
         return self._close()
 
-    def _text(self, event: events.TextMessageContent) -> Sequence[Piece]:
+    def _text(self, event: "events.TextMessageContent") -> Sequence[Piece]:
         self._speech.append(event["delta"])
         return (self._speak(self._cleaner.feed(event["delta"]), "plain"),)
 
-    def _end(self, event: events.TextMessageEnd) -> Sequence[Piece]:
+    def _end(self, event: "events.TextMessageEnd") -> Sequence[Piece]:
         self.said = "".join(self._speech)
         return (self._speak(self._cleaner.rest(), "plain"), *self._close())
 
-    def _begin_reasoning(self, event: events.ReasoningStart) -> Sequence[Piece]:
+    def _begin_reasoning(self, event: "events.ReasoningStart") -> Sequence[Piece]:
         self._cleaner = Cleaner()
         return (*self._close(), self._speak("thinking: ", "quiet"))
 
-    def _reasoning(self, event: events.ReasoningContent) -> Sequence[Piece]:
+    def _reasoning(self, event: "events.ReasoningContent") -> Sequence[Piece]:
         return (self._speak(self._cleaner.feed(event["delta"]), "quiet"),)
 
-    def _end_reasoning(self, event: events.ReasoningEnd) -> Sequence[Piece]:
+    def _end_reasoning(self, event: "events.ReasoningEnd") -> Sequence[Piece]:
         return (self._speak(self._cleaner.rest(), "quiet"), *self._close())
 
     def _speak(self, text: str, style: Style) -> Piece:
@@ -117,21 +119,21 @@ class Narrator:
         start, self._in_line = self._in_line, False
         return (Piece("\n"),) if start else ()
 
-    def _retracted(self, _event: events.MessageRetracted) -> Sequence[Piece]:
+    def _retracted(self, _event: "events.MessageRetracted") -> Sequence[Piece]:
         spoke, self.said, self._speech = bool(self._speech or self._in_line), "", []
         return self._line("[the reply broke off here and does not count]", "quiet") if spoke else ()
 
-    def _call_start(self, event: events.ToolCallStart) -> Sequence[Piece]:
+    def _call_start(self, event: "events.ToolCallStart") -> Sequence[Piece]:
         self._calls[event["tool_call_id"]] = _Call(event["name"], event["client"])
         return ()
 
-    def _call_arguments(self, event: events.ToolCallArgs) -> Sequence[Piece]:
+    def _call_arguments(self, event: "events.ToolCallArgs") -> Sequence[Piece]:
         call = self._calls.get(event["tool_call_id"])
         if call is not None:
             call.arguments.append(event["delta"])
         return ()
 
-    def _call_end(self, event: events.ToolCallEnd) -> Sequence[Piece]:
+    def _call_end(self, event: "events.ToolCallEnd") -> Sequence[Piece]:
         call = self._calls.get(event["tool_call_id"])
         if call is None:
             return ()
@@ -142,39 +144,39 @@ class Narrator:
         whose = "  (for the caller to carry out)" if call.client else ""
         return self._line(f"call    {shown(call.name)} {shown(''.join(call.arguments), RESULT_LENGTH)}{whose}", "call")
 
-    def _progress(self, event: events.ToolProgress) -> Sequence[Piece]:
+    def _progress(self, event: "events.ToolProgress") -> Sequence[Piece]:
         return self._line(f"        {self._name(event['tool_call_id'])}: {shown(event['progress'])}", "quiet")
 
-    def _call_result(self, event: events.ToolCallResult) -> Sequence[Piece]:
+    def _call_result(self, event: "events.ToolCallResult") -> Sequence[Piece]:
         style: Style = "bad" if event["is_error"] else "quiet"
         what = "failed " if event["is_error"] else "result "
         return self._line(f"{what} {self._name(event['tool_call_id'])}: {shown(event['content'], RESULT_LENGTH)}", style)
 
-    def _tool_retry(self, event: events.ToolRetry) -> Sequence[Piece]:
+    def _tool_retry(self, event: "events.ToolRetry") -> Sequence[Piece]:
         return self._line(f"        {self._name(event['tool_call_id'])}: {_again(event)}", "quiet")
 
-    def _model_retry(self, event: events.ModelRetry) -> Sequence[Piece]:
+    def _model_retry(self, event: "events.ModelRetry") -> Sequence[Piece]:
         return self._line(f"model   {_again(event)}", "quiet")
 
-    def _taken_over(self, _event: events.RunTakenOver) -> Sequence[Piece]:
+    def _taken_over(self, _event: "events.RunTakenOver") -> Sequence[Piece]:
         return self._line("taken over by another process", "quiet")
 
     def _name(self, call_id: str) -> str:
         call = self._calls.get(call_id)
         return shown(call.name if call else call_id)
 
-    def _recalled(self, event: events.MemoryRecalled) -> Sequence[Piece]:
+    def _recalled(self, event: "events.MemoryRecalled") -> Sequence[Piece]:
         cited = event["citations"]
         runs = {one.get("run") for one in cited}
         if not cited:
             return self._line("recall  nothing from earlier runs", "quiet")
         return self._line(f"recall  {counted(len(cited), 'piece')} from {counted(len(runs), 'earlier run')}", "quiet")
 
-    def _sub_run(self, event: events.SubRunStarted) -> Sequence[Piece]:
+    def _sub_run(self, event: "events.SubRunStarted") -> Sequence[Piece]:
         return self._line(f"sub-run {shown(event['agent'])} {shown(event['sub_run_id'])}", "quiet")
 
 
-def _again(event: events.ToolRetry | events.ModelRetry) -> str:
+def _again(event: "events.ToolRetry | events.ModelRetry") -> str:
     return f"attempt {event['attempt']} failed ({shown(event['code'])}); the next one in {event['wait']:.3g} s"
 
 
