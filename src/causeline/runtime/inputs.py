@@ -38,13 +38,16 @@ def input_messages(prompt: Prompt) -> Sequence[Message]:
 
 def context_object(given: object) -> dict[str, Any] | None:
     """A run's context object. Raises Invalid unless it is an object of JSON values."""
-    if given is None:
-        return None
+    return None if given is None else json_object("context", given) or None
+
+
+def json_object(what: str, given: object) -> dict[str, Any]:
+    """An object of JSON values, as it may be stored. Raises Invalid with the place of what is none."""
     if not isinstance(given, Mapping):
-        raise Invalid(f"context: expected an object, got {type(given).__name__}", findings=["context"])
-    context = dict(cast("Mapping[str, Any]", given))
-    check_json("context", context)
-    return context or None
+        raise Invalid(f"{what}: expected an object, got {type(given).__name__}", findings=[what])
+    values = dict(cast("Mapping[str, Any]", given))
+    check_json(what, values)
+    return values
 
 
 def tool_definitions(given: object) -> list[dict[str, Any]]:

@@ -3,21 +3,31 @@
 Law: reading changes nothing, and what belongs to another owner is not there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict, Unpack
 
-from causeline.causal import CausalNode, Export, verify
+from causeline.causal import AgentState, CausalNode, Export, verify
 from causeline.errors import Conflict, Invalid, Missing
 from causeline.models.messages import Message
 from causeline.policy import Clock
 from causeline.run.scope import Recalled
 from causeline.runtime import export_import
-from causeline.runtime.branch_history import Branch
-from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Interrupt, Run, Session
-from causeline.runtime.run_names import given_name, new_name
+from causeline.runtime.branch_history import CONTEXT, Branch
+from causeline.runtime.inputs import json_object
+from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Interrupt, InterruptState, Link, Run, RunStatus, Session
+from causeline.runtime.run_names import checked_name, given_name, new_name
 from causeline.runtime.run_recall import LogRecall
 from causeline.runtime.store import Store
 from causeline.runtime.sub_runs import names_below
 from causeline.runtime.times import iso
+
+
+class Paging(TypedDict, total=False):
+    """One page of a list: at most `limit` rows that follow the row with the id `after`, `newest` first or last."""
+
+    limit: int | None
+    after: str | None
+    newest: bool
 
 
 class Sessions:
@@ -37,42 +47,122 @@ class Sessions:
         self._check_open()
         return self.store
 
-    async def sessions(self) -> Sequence[Session]:
-        return await self._opened.rows(Session, owner=self.owner)
+    # what there is
 
-    async def runs(self, session: str | None = None) -> Sequence[Run]:
-        return await self._opened.rows(Run, owner=self.owner, session=session)
+    async def sessions(self, **paging: Unpack[Paging]) -> Sequence[Session]:
+        """Sessions, oldest first unless `newest`."""
+        return await self._opened.rows(Session, owner=self.owner, **paging)
+
+    async def session(self, session: str) -> Session:
+        """The session's row. Raises Missing."""
+        return await self._session(session)
+
+    async def runs(self, session: str | None = None, *, status: Sequence[RunStatus] = (), **paging: Unpack[Paging]) -> Sequence[Run]:
+        """Runs of a session or of all, oldest first unless `newest`."""
+        return await self._opened.rows(Run, owner=self.owner, session=session, status=status, **paging)
 
     async def run(self, run_id: str) -> Run:
         """The run's row. Raises Missing."""
         return await self._row(run_id)
 
+    async def checkpoints(self, session: str, run: str | None = None, **paging: Unpack[Paging]) -> Sequence[Checkpoint]:
+        """Checkpoints of all branches, oldest first unless `newest`. Raises Missing."""
+        await self._session(session)
+        return await self._opened.rows(Checkpoint, owner=self.owner, session=session, run=run, **paging)
+
+    async def checkpoint(self, checkpoint: str) -> Checkpoint:
+        """The checkpoint of this id, of whichever session. Raises Missing."""
+        rows = await self._opened.rows(Checkpoint, owner=self.owner, id=given_name(checkpoint))
+        if not rows:
+            raise Missing(f"no checkpoint {checkpoint!r}; `causeline show SESSION` lists those of a session", checkpoint=checkpoint)
+        return rows[0]
+
+    async def calls(self, run_id: str) -> Sequence[CallRow]:
+        """The run's ledger rows. Raises Missing."""
+        await self._row(run_id)
+        return await self._opened.rows(CallRow, owner=self.owner, run=run_id)
+
+    async def interrupts(
+        self, session: str | None = None, *, run: str | None = None, status: Sequence[InterruptState] = ()
+    ) -> Sequence[Interrupt]:
+        """Questions to people, of a session, of a run, or all. Raises Missing."""
+        if session is not None:
+            await self._session(session)
+        if run is not None:
+            await self._row(run)
+        return await self._opened.rows(Interrupt, owner=self.owner, session=session, run=run, status=status)
+
+    # what is true at a checkpoint
+
+    async def links(self, session: str, at: str | None = None) -> Sequence[Link]:
+        """The checkpoints from the root to `at` (None: the session's head), each with the nodes it appended. Raises Missing."""
+        row = await self._session(session)
+        return await self._opened.branch(self.owner, session, at if at is not None else row.head)
+
     async def branch(self, session: str, at: str | None = None) -> Branch:
         """Log, channels and messages at a checkpoint (None: the session's head). Raises Missing."""
-        head = at if at is not None else (await self._session(session)).head
-        return Branch.read(await self._opened.branch(self.owner, session, head))
+        return Branch.read(await self.links(session, at))
 
     async def messages(self, session: str, at: str | None = None) -> Sequence[Message]:
         """What was said, oldest first."""
         return (await self.branch(session, at)).messages()
 
-    async def checkpoints(self, session: str, run: str | None = None) -> Sequence[Checkpoint]:
-        await self._session(session)
-        return await self._opened.rows(Checkpoint, owner=self.owner, session=session, run=run)
+    async def context(self, session: str) -> Mapping[str, Any]:
+        """The context object that the next run starts with: the one that was put, else that of the session's head."""
+        row = await self._session(session)
+        if row.next_context is not None:
+            return row.next_context
+        return (await self.branch(session)).channels.get(CONTEXT) or {}
 
-    async def calls(self, run_id: str) -> Sequence[CallRow]:
-        await self._row(run_id)
-        return await self._opened.rows(CallRow, owner=self.owner, run=run_id)
+    async def open_client_calls(self, session: str) -> frozenset[str]:
+        """Ids of the calls at the session's head that only the client can answer, and has not."""
+        open_calls = (await self.branch(session)).transcript.open
+        if not open_calls:
+            return frozenset()
+        rows = await self._opened.rows(CallRow, owner=self.owner, session=session)
+        return frozenset(row.call.call_id for row in rows if row.call.client and row.call.call_id in open_calls)
+
+    async def log_with(self, node_id: str, session: str | None = None) -> AgentState:
+        """The log of the branch that holds a node, as it was when the node was added. Raises Missing."""
+        for place, _ in await self._opened.node(self.owner, node_id):
+            if session is not None and place != session:
+                continue
+            for checkpoint in await self._opened.rows(Checkpoint, owner=self.owner, session=place):
+                if node_id in checkpoint.appended:
+                    return (await self.branch(place, checkpoint.id)).state
+        where = "" if session is None else f" in session {session}"
+        what = "" if node_id.startswith("cw_") else " (a causal node's id begins with cw_)"
+        raise Missing(
+            f"no causal node {node_id!r}{where}{what}; `causeline show SESSION` prints the ids of a session's nodes", node=node_id
+        )
 
     async def why(self, node_id: str, session: str | None = None) -> Sequence[CausalNode]:
         """The inference that led to a node and what it had read, in log order. Raises Missing."""
-        found = [place for place, _ in await self._opened.node(self.owner, node_id) if session is None or place == session]
-        if not found:
-            raise Missing(f"no node {node_id!r}", node=node_id)
-        for checkpoint in await self._opened.rows(Checkpoint, owner=self.owner, session=found[0]):
-            if node_id in checkpoint.appended:
-                return (await self.branch(found[0], checkpoint.id)).state.why(node_id)
-        raise Missing(f"no checkpoint has the node {node_id!r}", node=node_id)
+        return (await self.log_with(node_id, session)).why(node_id)
+
+    # changing what is kept beside the log
+
+    async def create_session(
+        self, session: str | None = None, *, metadata: Mapping[str, Any] | None = None, context: Mapping[str, Any] | None = None
+    ) -> Session:
+        """A new session with metadata and the context of its first run. Raises Conflict (`session_exists`) for a known id."""
+        now = self.clock.now()
+        name = checked_name("session id", session) if session is not None else new_name("ses_", now)
+        if await self._opened.rows(Session, owner=self.owner, id=name):
+            raise Conflict(f"session {name} is there already", code="session_exists", session=name)
+        return await self._put(name, metadata, context)
+
+    async def put_session(
+        self, session: str, *, metadata: Mapping[str, Any] | None = None, context: Mapping[str, Any] | None = None
+    ) -> Session:
+        """Replace a session's metadata, or the context that its next run starts with in place of the branch's. Raises Missing."""
+        return await self._put((await self._session(session)).id, metadata, context)
+
+    async def _put(self, session: str, metadata: Mapping[str, Any] | None, context: Mapping[str, Any] | None) -> Session:
+        for what, value in (("metadata", metadata), ("context", context)):
+            if value is not None:
+                json_object(what, value)
+        return await self._opened.put_session(self.owner, session, iso(self.clock.now()), metadata=metadata, context=context)
 
     async def recall(self, session: str | None = None, query: str = "", *, k: int = 5, max_tokens: int = 1000) -> Recalled:
         """What earlier runs have to say, of one session or of all, cited and bounded; with a query, those that share a word with it."""
