@@ -1,6 +1,6 @@
 """How far a prompt travels: files it enters, moves between files, and Python calls a round. Counts, no times.
 
-    python -m bench.house
+python -m bench.house
 """
 
 import asyncio

@@ -141,6 +141,7 @@ def test_loading_the_table_loads_no_command():
             "cli.views.narration",
             "cli.views.terminal",
             "errors",
+            "plain_text",
         )
     ]
 

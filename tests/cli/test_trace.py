@@ -1,7 +1,7 @@
 """Traces as lines."""
 
 from causeline.causal import AgentState
-from causeline.causal.view.plain_text import node_text
+from causeline.causal.view.node_text import node_text
 from causeline.cli.views.trace import trace
 from causeline.runtime.records import Checkpoint, Link, Run
 

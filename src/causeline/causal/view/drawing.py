@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from causeline.causal.causal_node import CausalNode
-from causeline.causal.view.plain_text import node_text, short
+from causeline.causal.view.node_text import node_text
+from causeline.plain_text import short
 
 Format = Literal["mermaid", "dot", "svg", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)

@@ -9,9 +9,6 @@ from causeline.cli.opening import agent_from, leave, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, AgentFile, BaseUrl, EventsAsJson, Model, OnBusy, Store
 from causeline.cli.views.follow import follow, view
 from causeline.cli.views.terminal import Terminal
-from causeline.errors import Missing
-from causeline.runtime.records import Checkpoint
-from causeline.runtime.runtime import Runtime
 
 
 def command(
@@ -42,18 +39,10 @@ def command(
     async def run() -> int:
         asked = agent_from(agent, model=model, base_url=base_url)
         async with opened(store, asked, new=True) as runtime:
-            place = await session_of(runtime, at) if at is not None and session is None else session
+            place = (await runtime.checkpoint(at)).session if at is not None and session is None else session
             handle = await runtime.start(asked, text, session=place, run_id=run_id, at=at, on_busy=on_busy)
             if (await runtime.run(handle.id)).status == "queued":
                 Terminal(error=True).say("waiting for the session's other run to end ...", "quiet")
             return (await follow(runtime, handle, shown)).code
 
     leave(run(), aside=as_json)
-
-
-async def session_of(runtime: Runtime, checkpoint: str) -> str:
-    """The session that a checkpoint belongs to. Raises Missing."""
-    rows = await runtime.store.rows(Checkpoint, owner=runtime.owner, id=checkpoint)
-    if not rows:
-        raise Missing(f"no checkpoint {checkpoint!r}; `causeline show SESSION` lists those of a session", checkpoint=checkpoint)
-    return rows[0].session

@@ -49,14 +49,14 @@ def command(
 
 async def history(runtime: Runtime, session: str, run: str | None = None) -> tuple[Sequence[Link], Sequence[Run]]:
     """The session's branch with all its runs; with `run` that run and its steps. Raises Missing."""
-    head = (await runtime.branch(session)).head
+    links = await runtime.links(session)
     runs = await runtime.runs(session)
     if run is None:
-        return await runtime.store.branch(runtime.owner, session, head.id if head else None), runs
+        return links, runs
     found = [one for one in runs if one.id == run]
     if not found:
         raise Missing(f"session {session} has no run {run!r}; `causeline runs {session}` lists them", run=run)
-    links = await runtime.store.branch(runtime.owner, session, found[0].head)
+    links = await runtime.links(session, found[0].head) if found[0].head is not None else ()
     return [link for link in links if link.checkpoint.run == run], found
 
 

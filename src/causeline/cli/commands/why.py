@@ -6,14 +6,11 @@ from typing import Annotated
 import typer
 
 from causeline.causal import AgentState, CausalNode
-from causeline.causal.view.plain_text import node_text
+from causeline.causal.view.node_text import node_text
 from causeline.cli.opening import leave, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, Store
 from causeline.cli.views.clean_text import line
 from causeline.cli.views.terminal import Terminal, table
-from causeline.errors import Missing
-from causeline.runtime.records import Checkpoint
-from causeline.runtime.runtime import Runtime
 
 
 def command(
@@ -32,7 +29,7 @@ def command(
 
     async def why() -> None:
         async with opened(store) as runtime:
-            log = await log_with(runtime, node, session)
+            log = await runtime.log_with(node, session)
         found = read_set(log, node, everything=everything)
         if as_json:
             print(line({"node": node, "why": [one.to_json() for one in found]}))
@@ -43,18 +40,6 @@ def command(
         terminal.say(_remark(log, node, found, everything=everything), "quiet")
 
     leave(why())
-
-
-async def log_with(runtime: Runtime, node: str, session: str | None) -> AgentState:
-    """The log of the branch that holds a node, as it was when the node was added. Raises Missing."""
-    for place, _ in await runtime.store.node(runtime.owner, node):
-        if session is None or place == session:
-            for checkpoint in await runtime.store.rows(Checkpoint, owner=runtime.owner, session=place):
-                if node in checkpoint.appended:
-                    return (await runtime.branch(place, checkpoint.id)).state
-    where = "" if session is None else f" in session {session}"
-    what = "" if node.startswith("cw_") else " (a causal node's id begins with cw_)"
-    raise Missing(f"no causal node {node!r}{where}{what}; `causeline show SESSION` prints the ids of a session's nodes", node=node)
 
 
 def read_set(log: AgentState, node: str, *, everything: bool) -> Sequence[CausalNode]:

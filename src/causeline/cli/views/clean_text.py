@@ -9,7 +9,7 @@ import re
 import shlex
 from typing import Any, cast
 
-from causeline.causal.view.plain_text import CONTROL, STRING, VISIBLE, clean, one_line, short, shown
+from causeline.plain_text import CONTROL, STRING, VISIBLE, clean, one_line, short, shown
 
 __all__ = ["Cleaner", "clean", "command", "exact", "fields", "line", "one_line", "short", "shown"]
 

@@ -36,7 +36,7 @@ async def standing(runtime: Runtime, runs: Sequence[Run], session: str | None = 
     if not any(one.status == "interrupted" for one in runs):
         return {}
     asked: dict[str, list[Interrupt]] = {}
-    for one in await runtime.store.rows(Interrupt, owner=runtime.owner, session=session, status=("open", "superseded")):
+    for one in await runtime.interrupts(session, status=("open", "superseded")):
         asked.setdefault(one.run, []).append(one)
     later: dict[str, str] = {}
     for one in runs:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from causeline.causal import CausalNode
-from causeline.causal.view.plain_text import node_text
+from causeline.causal.view.node_text import node_text
 from causeline.cli.views.clean_text import one_line, short, shown
 from causeline.cli.views.narration import Piece, Style, counted
 from causeline.cli.views.open_questions import Standing, questions, why

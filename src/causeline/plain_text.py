@@ -7,7 +7,7 @@ reading direction. Escape sequences are taken out whole; what is left of a broke
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 STRING = r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90\x98\x9c-\x9f]*"  # a window title, a link
 CONTROL = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*"  # a colour, a move of the cursor
@@ -47,29 +47,3 @@ def shown(value: Any, most: int = 200) -> str:
     """A JSON value on one short line; text as it is, anything else as JSON."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return short(one_line(text), most)
-
-
-def node_text(kind: str, payload: Any) -> str:
-    """What a causal node says, on one line."""
-    if not isinstance(payload, dict):
-        return shown(payload, 2000)
-    held = cast("dict[str, Any]", payload)
-    match kind:
-        case "goal":
-            text = held.get("text") or held.get("parts")
-        case "inference":
-            names = ", ".join(str(call.get("name")) for call in held.get("calls") or ())
-            text = " ".join(part for part in (held.get("text"), f"(calls {names})" if names else "") if part)
-        case "tool_call":
-            text = f"{held.get('name')} {shown(held.get('args'), 2000)}"
-        case "tool_result":
-            text = f"{held.get('tool')}{'' if held.get('ok') else ' failed'}: {shown(held.get('result'), 2000)}"
-        case "semantic":
-            text = f"{held.get('type')} {held.get('key')}: {shown(held.get('content'), 2000)}"
-        case "resource":
-            text = f"{held.get('operation')} {held.get('path')}{'' if held.get('succeeded') else ' failed'}"
-        case "protocol_error":
-            text = f"{held.get('code')}: {held.get('detail')}"
-        case _:
-            text = held
-    return shown(text, 2000)
