@@ -87,11 +87,21 @@ class AgentDefinition:
         if chosen in ("deny", "record", "fail"):
             return
         tool = self.toolbox.get(name)
+        if tool is None and not self.toolbox.settled:
+            return  # the run finds out when it opens its toolsets
         if tool is None:
             raise Invalid(f"the agent has no tool {name!r} any more; deny the call, or answer with the agent that asked", code="tool_gone")
         fault = argument_fault(tool, decision["value"] if chosen == "edit" else arguments)
         if fault is not None:
             raise Invalid(fault, findings=[fault])
+
+    async def open(self) -> None:
+        """Open the toolsets, for one run. Raises ToolsetFailed."""
+        await self.toolbox.open()
+
+    async def close(self) -> None:
+        """A run has ended: close the toolsets, unless another one needs them."""
+        await self.toolbox.close()
 
     def as_tool(self, name: str, description: str) -> Tool:
         """This agent as a tool of another one: a call of it is a run of its own, below the run that calls."""

@@ -41,6 +41,14 @@ class Program(Protocol):
         """The resolved definition as plain JSON, from which another process can build it again; None if it cannot."""
         ...
 
+    async def open(self) -> None:
+        """Called before a run is loaded: open what its nodes need from outside, unless it is open. What this raises ends the run."""
+        ...
+
+    async def close(self) -> None:
+        """Called once for each `open`, when its run is over here: close what no other run needs."""
+        ...
+
     def services(self, scope: RunScope) -> Mapping[type, object]:
         """What this program's nodes get from `ctx.use`, made anew for each run."""
         ...
@@ -81,6 +89,12 @@ class GraphProgram:
 
     def manifest(self) -> None:
         """Code cannot be stored: another process needs this program given to `open`."""
+
+    async def open(self) -> None:
+        """Nothing to do: what the nodes need they open themselves."""
+
+    async def close(self) -> None:
+        """Nothing to do."""
 
     def services(self, scope: RunScope) -> Mapping[type, object]:
         return self._services

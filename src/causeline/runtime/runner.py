@@ -73,7 +73,16 @@ class Runner:
         self._dispatcher.register_all([program.document, *program.documents], program.nodes, reducers=self._reducers)
 
     async def load(self, run: Run) -> Loaded:
-        """Read the run's branch and stand at its next step. Raises what the store or the engine raises."""
+        """Open the program, read the run's branch and stand at its next step. Has to be driven then, which closes the program.
+        Raises what the program, the store or the engine raises."""
+        await self.program.open()
+        try:
+            return await self._load(run)
+        except BaseException:
+            await self.program.close()
+            raise
+
+    async def _load(self, run: Run) -> Loaded:
         asked = [row for name in run.answers for row in await self.store.rows(Interrupt, owner=run.owner, id=name)]
         if asked and run.head is None:
             # A run that answered other questions of this pause may have paused again since this one was asked for.
@@ -129,6 +138,7 @@ class Runner:
             raise
         finally:
             await recorder.close()
+            await self.program.close()
 
     # loading
 

@@ -6,6 +6,7 @@ from causeline.tools.human import ask_human
 from causeline.tools.skills import Skill
 from causeline.tools.tool import InvalidTool, Resource, Tool, ToolContext, ToolError, ToolResult, schema_tool
 from causeline.tools.toolbox import Toolbox
+from causeline.tools.toolset import Toolset
 from causeline.tools.workspace import workspace_tools
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "ToolError",
     "ToolResult",
     "Toolbox",
+    "Toolset",
     "ask_human",
     "schema_tool",
     "workspace_tools",

@@ -1,9 +1,10 @@
 """A named set of tools: what an agent may call.
 
 Law: one set for everybody. What the model is told, what runs, and what an error lists come from the same
-Toolbox, and a name that is not in it is a fault, never ignored.
+Toolbox, and a name that is not in it is a fault, never ignored. Tools of a toolset are in it from its opening on.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -14,9 +15,11 @@ from causeline.models.messages import Json, ToolSpec
 from causeline.tools.function import as_tool
 from causeline.tools.skills import Skill, skill_text
 from causeline.tools.tool import InvalidTool, Tool, ToolContext, ToolError, schema_tool
+from causeline.tools.toolset import OpenToolsets, Toolset
 
-ToolLike = Tool | Callable[..., Any] | Iterable["ToolLike"]
-"""A tool, a function to make one from, or several of them."""
+ToolLike = Tool | Toolset | Callable[..., Any] | Iterable["ToolLike"]
+"""A tool, a function to make one from, a toolset, or several of them."""
+LOG = logging.getLogger("causeline.tools")
 
 
 class ToolClash(Invalid):
@@ -32,17 +35,30 @@ class UnknownTools(Invalid):
 
 
 class Toolbox:
-    """Tools by name, in the order given.
+    """Tools by name, in the order given; those of toolsets stand at the place of their toolset.
 
-    `use` chooses among them: None, "*" and "all" mean all, an empty list none. `skills` narrow the choice by their `allowed-tools`
-    (each skill's list; all lists together) and `disallowed-tools`. Schemas are compiled here.
+    `use` chooses among them by names, in which * and ? may stand: None, "*" and "all" mean all, an empty list none. `skills` narrow the
+    choice by their `allowed-tools` (each skill's list; all lists together) and `disallowed-tools`. Schemas are compiled here.
+    `beside` are further tools that nothing narrows, `offered` is what the toolsets offer, where that is known.
     Raises InvalidTool, ToolClash or UnknownTools, each with every fault.
     """
 
-    def __init__(self, tools: Iterable[ToolLike] = (), *, use: "str | Sequence[str] | None" = None, skills: Sequence[Skill] = ()) -> None:
+    def __init__(
+        self,
+        tools: Iterable[ToolLike] = (),
+        *,
+        use: "str | Sequence[str] | None" = None,
+        skills: Sequence[Skill] = (),
+        beside: Sequence[Tool] = (),
+        offered: tuple[Any, ...] | None = None,
+    ) -> None:
         self.skills = tuple(skills)
-        self._tools = _narrowed(_chosen(_named(_flat(tools)), use), self.skills)
-        self._specs: tuple[ToolSpec, ...] | None = None
+        self._use = use
+        self._given = tuple(_flat(tools))
+        self._beside = tuple(beside)
+        self._toolsets = OpenToolsets([thing for thing in self._given if not isinstance(thing, Tool)])
+        self._offered = offered if self._toolsets.toolsets else ()
+        self._put_together(self._offered or ())
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
@@ -52,6 +68,20 @@ class Toolbox:
 
     def __contains__(self, name: object) -> bool:
         return name in self._tools
+
+    @property
+    def settled(self) -> bool:
+        """False while it holds toolsets whose tools are not known, because they have not been opened."""
+        return self._offered is not None
+
+    def is_fixed(self, name: str) -> bool:
+        """Whether this tool was given itself, and is not one that a toolset offers at the moment."""
+        tool = self._tools.get(name)
+        return tool is not None and any(tool is thing for thing in (*self._given, *self._beside))
+
+    @property
+    def toolsets(self) -> tuple[Toolset, ...]:
+        return self._toolsets.toolsets
 
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)
@@ -70,14 +100,51 @@ class Toolbox:
         return skill_text(self.skills)
 
     def with_tools(self, tools: Iterable[ToolLike]) -> "Toolbox":
-        """These tools and more, which the skills do not narrow. Raises ToolClash."""
-        more = Toolbox([*self, *tools])
-        more.skills = self.skills
-        return more
+        """These tools and more, which neither `use` nor the skills narrow. Raises ToolClash."""
+        beside = (*self._beside, *(tool for tool in _flat(tools) if isinstance(tool, Tool)))
+        return Toolbox(self._given, use=self._use, skills=self.skills, beside=beside, offered=self._offered)
 
     def with_client(self, definitions: Iterable[Mapping[str, Any]]) -> "Toolbox":
         """These tools and the ones a client brings with a run. Raises InvalidTool, or ToolClash if one has the name of a tool here."""
         return self.with_tools(client_tools(definitions))
+
+    async def open(self) -> None:
+        """Open the toolsets and ask what they offer. Needs a `close`. Raises ToolsetFailed, and what making a Toolbox raises."""
+        if not self.toolsets:
+            return
+        await self._toolsets.open()
+        try:
+            self._take(await self._toolsets.offered())
+        except BaseException:
+            await self._toolsets.close()
+            raise
+
+    async def close(self) -> None:
+        """Close the toolsets, unless somebody else has them open."""
+        if self.toolsets:
+            await self._toolsets.close()
+
+    async def refresh(self) -> None:
+        """Ask the toolsets what they offer by now. One that cannot say, or says what cannot be, leaves everything as it was."""
+        if not self.toolsets:
+            return
+        try:
+            self._take(await self._toolsets.offered())
+        except Exception:
+            LOG.warning("a toolset could not say what it offers; what it offered before stays", exc_info=True)
+
+    def _take(self, offered: tuple[Any, ...]) -> None:
+        if offered != self._offered:
+            self._put_together(offered)
+            self._offered = offered
+
+    def _put_together(self, offered: Sequence[Sequence[Any]]) -> None:
+        lists = iter(offered)
+        given = [tool for thing in self._given for tool in ((thing,) if isinstance(thing, Tool) else map(as_tool, next(lists, ())))]
+        chosen = _chosen(_named(given), self._use, open_ended=bool(self.toolsets) and not offered)
+        narrowed = _narrowed(chosen, self.skills)
+        self._tools = _named([*narrowed.values(), *self._beside]) if self._beside else narrowed
+        self._specs: tuple[ToolSpec, ...] | None = None
 
 
 def _named(tools: Iterable[Tool]) -> dict[str, Tool]:
@@ -98,14 +165,15 @@ def _named(tools: Iterable[Tool]) -> dict[str, Tool]:
     return named
 
 
-def _chosen(tools: dict[str, Tool], use: "str | Sequence[str] | None") -> dict[str, Tool]:
+def _chosen(tools: dict[str, Tool], use: "str | Sequence[str] | None", *, open_ended: bool) -> dict[str, Tool]:
+    """The tools that `use` names. Where further ones may come, a name of none is no fault yet."""
     if use is None or use in ("*", "all"):
         return tools
     wanted = [use] if isinstance(use, str) else list(use)
-    lines = [f"{name}: {hint(name, tools)}" for name in wanted if name not in tools]
+    lines = [] if open_ended else [f"{name}: {hint(name, tools)}" for name in wanted if not any(_fits(tool, [name]) for tool in tools)]
     if lines:
         raise UnknownTools(f"use_tools names what is not there: {'; '.join(lines)}.", findings=lines)
-    return {name: each for name, each in tools.items() if name in wanted}
+    return {name: each for name, each in tools.items() if _fits(name, wanted)}
 
 
 def _narrowed(tools: dict[str, Tool], skills: Sequence[Skill]) -> dict[str, Tool]:
@@ -158,10 +226,12 @@ def _client_tool(definition: object) -> Tool:
     )
 
 
-def _flat(things: Iterable[ToolLike]) -> Iterator[Tool]:
+def _flat(things: Iterable[ToolLike]) -> Iterator[Tool | Toolset]:
     for thing in things:
-        if isinstance(thing, list | tuple | Toolbox):
+        if isinstance(thing, list | tuple):
             yield from _flat(cast(Iterable[ToolLike], thing))
+        elif isinstance(thing, Toolset) and not isinstance(thing, type):
+            yield thing
         else:
             yield as_tool(thing)
 

@@ -68,6 +68,11 @@ class Conversation:
         self._folded = len(nodes)
         return self.transcript
 
+    async def look_at_tools(self) -> None:
+        """Once a round: toolsets may offer others than before."""
+        await self.toolbox.refresh()
+        self._specs = self.toolbox.specs()
+
     def budget_spent(self) -> bool:
         """Whether this user turn has used up its rounds of tools."""
         limit = self.options.max_tool_rounds

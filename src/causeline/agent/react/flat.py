@@ -24,7 +24,8 @@ SEED = "urn:noocodec:dag:react-agent"
 TOOL = "urn:noocodec:tool:"
 TOOL_NODE = "urn:noocodec:tool-node:"
 UNKNOWN = "urn:causeline:tool:unknown"
-"""The document for a call of a tool that is not there: its result says so to the model."""
+"""The document for a call of a tool that has none of its own: one that a toolset offers, or one that is not there, which its
+result then says to the model."""
 _ALIASES = {
     "urn:causeline:node:build-request": "urn:noocodec:node:build-request",
     "urn:causeline:node:call-model": "urn:noocodec:node:call-model",
@@ -110,7 +111,7 @@ def build_worksets(ctx: Context) -> Outcome:
     for call in calls:
         announce(ctx, call, talk.scope)
     items = [
-        {"id": call.call_id, "name": call.name, "dagIri": tool_iri(call.name) if call.name in talk.toolbox else UNKNOWN}
+        {"id": call.call_id, "name": call.name, "dagIri": tool_iri(call.name) if talk.toolbox.is_fixed(call.name) else UNKNOWN}
         for call in calls
         if not call.client
     ]
@@ -146,7 +147,7 @@ def tool_iri(name: str) -> str:
 
 
 def tool_documents(tools: Iterable[Tool]) -> tuple[Sequence[Document], Sequence[Node]]:
-    """A child document for each tool, and one for calls of none of them, with their nodes."""
+    """A child document for each tool, and one for calls of any other, with their nodes."""
     documents: list[Document] = []
     nodes: list[Node] = []
     for iri, runs in [

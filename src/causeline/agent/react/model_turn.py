@@ -15,6 +15,7 @@ from causeline.models.model import Reply, Usage
 
 async def ask_model(ctx: Context, talk: Conversation) -> Outcome:
     """The outcome of one call: by `tools`, `exit` or `retry`, with its inference and what follows from it in the log."""
+    await talk.look_at_tools()
     try:
         request, shown = talk.request()
     except Exhausted as error:
