@@ -16,6 +16,7 @@ from causeline.agent.manifest.manifest import GRAPHS, Manifest, ManifestFinding,
 from causeline.agent.manifest.source import read_source
 from causeline.agent.options import OPTION_NAMES, Options
 from causeline.errors import CauselineError, Invalid, Misuse
+from causeline.graph import Document, Node
 from causeline.models.emulated_tools import in_mode
 from causeline.models.fallback_model import FallbackModel
 from causeline.models.model import Model, ToolMode
@@ -48,7 +49,7 @@ class Agent(AgentDefinition):
         model: str | Model,
         *,
         name: str = "agent",
-        system: str | None = None,
+        system: str | Callable[..., Any] | None = None,
         tools: Iterable[ToolLike] = (),
         use_tools: str | Sequence[str] | None = None,
         skills: Sequence[Skill | str | Path | Mapping[str, Any]] = (),
@@ -60,6 +61,7 @@ class Agent(AgentDefinition):
         human_key: str = "ask_human",
         temperature: float | None = None,
         max_tokens: int | None = None,
+        model_settings: Mapping[str, Any] | None = None,
         response_format: Mapping[str, Any] | None = None,
         output_type: Any = None,
         provider: str | None = None,
@@ -71,6 +73,9 @@ class Agent(AgentDefinition):
         max_tool_rounds: int | None = None,
         max_steps: int | None = None,
         max_repeats: int = 5,
+        run_timeout: float | None = None,
+        max_total_tokens: int | None = None,
+        max_cost: float | None = None,
         tool_concurrency: int = 8,
         tool_mode: ToolMode = "native",
         parse_text_tool_calls: bool = True,
@@ -82,8 +87,11 @@ class Agent(AgentDefinition):
         tool_approval: ApprovalMode = "auto",
         memory: Any = None,
         recall: Mapping[str, Any] | None = None,
-        remember: bool = True,
+        remember: bool | None = None,
         graph: Any = "react",
+        nodes: Sequence[Node] = (),
+        documents: Sequence[Document] = (),
+        deps: Any = None,
         context_mode: Literal["transcript", "causal"] = "transcript",
         context_tokens: int | None = None,
         node_types: Sequence[str | Mapping[str, Any]] | None = None,

@@ -43,7 +43,7 @@ def react_agent(*, iri: str = "urn:causeline:node:react_agent", tools: Iterable[
 
     Takes the options of `causeline.Agent`. Raises Invalid for wrong ones, at once.
     """
-    checked = Options.checked(**options)
+    checked = Options.checked("react_agent", **options)
     toolbox = Toolbox(tools, use=checked.use_tools, skills=checked.skill_set())
     speaker = _Speaker(checked, toolbox)
     writes = (checked.messages_key, checked.output_key, checked.tool_call_key, CALLS)
@@ -57,7 +57,7 @@ def tool_exec(*, iri: str = "urn:causeline:node:tool_exec", tools: Iterable[Tool
     Options: `tool_approval`, `tool_error_mode`, `tool_timeout`, `tool_retries`, `tool_concurrency`, `human_key` and the state keys.
     An answer is a decision `{decision, value?, reason?}`, or a map from call id to decision where several are open.
     """
-    checked = Options.checked(model="scripted:echo", **options)
+    checked = Options.checked("tool_exec", **options)
     runner = _Runner(checked, Toolbox(tools, use=checked.use_tools))
     writes = (checked.messages_key, checked.tool_call_key, CALLS, PARTIAL, "context")
     ports = ("done", "error") if checked.tool_error_mode == "raise" else ("done",)
@@ -83,12 +83,12 @@ class _Speaker:
         rounds = _tool_rounds(messages)
         spent = options.max_tool_rounds is not None and rounds >= options.max_tool_rounds
         specs = () if spent else self.toolbox.specs()
-        system = "\n\n".join(part for part in (options.system, self.toolbox.skill_text()) if part) or None
+        system = "\n\n".join(part for part in (str(options.system or ""), self.toolbox.skill_text()) if part) or None
         request = Request(
             messages=[*messages, *said] if said else messages,
             system=system,
             tools=specs,
-            response_schema=options.response_schema(),
+            response_schema=fmt.asked if (fmt := options.answer_format()) else None,
             temperature=options.temperature,
             max_tokens=options.max_tokens,
         )

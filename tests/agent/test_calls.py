@@ -127,7 +127,7 @@ async def test_an_unknown_tool_is_a_result_that_lists_those_there_are():
         ran = await s.run("go")
         results = [one.payload for one in await s.nodes("tool_result")]
     assert [one["ok"] for one in results] == [False, False, True]
-    assert results[0]["result"] == "There is no tool 'wriet'. Available tools: remember, write."
+    assert results[0]["result"] == "There is no tool 'wriet'. Available tools: write."
     assert ran.status == "succeeded"
     assert RAN == [(2, "")]
 

@@ -133,7 +133,7 @@ async def test_a_forged_result_that_got_past_the_door_is_not_believed(monkeypatc
 
 
 async def test_a_client_tool_may_not_take_the_name_of_a_server_tool():
-    async with stage([{"text": "x"}], [write]) as s:
+    async with stage([{"text": "x"}], [write], remember=True) as s:
         for name in ("write", "remember"):
             with pytest.raises(Invalid):
                 await s.run("go", tools=[{**PICK, "name": name}])

@@ -51,7 +51,7 @@ async def test_a_round_costs_the_same_work_at_the_end_of_a_long_run(monkeypatch)
     # How often the engine lets others run depends on the time a round takes, so it never does here: what is counted is the run's own work.
     monkeypatch.setattr("causeline.graph.engine.control.BREATH", float("inf"))
     model = Counted(ROUNDS)
-    async with stage(model, [look], pairs=False) as s:
+    async with stage(model, [look], pairs=False, max_steps=10_000) as s:
         s.agent._open_model = lambda _: model  # without the recording of requests, which copies them
         sys.setprofile(model.profile)
         try:
@@ -80,7 +80,7 @@ async def test_a_later_turn_of_a_long_session_folds_the_past_once(monkeypatch):
         [*[calls(("look", {"i": place}, f"c{place}")) for place in range(50)], {"text": "one"}],
         [*[calls(("look", {"i": place}, f"d{place}")) for place in range(3)], {"text": "two"}],
     )
-    async with stage(script, [look]) as s:
+    async with stage(script, [look], max_steps=10_000) as s:
         await s.run("go")
         past = len((await s.log()).nodes)
         add = Transcript.add

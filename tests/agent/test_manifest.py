@@ -206,7 +206,7 @@ WORDS = 'use "auto", "ask", "deny", "interactive", a map of patterns or a functi
         (HEAD + 'use_tools = ["lokup"]\n' + GRAPH + LOOKUP, "agent.toml:3: agent.use_tools: lokup: no such tool; did you mean lookup?"),
         (
             HEAD + 'tool_approval = { "lokup" = "ask" }\n' + GRAPH + LOOKUP,
-            "agent.toml:3: agent.tool_approval: lokup: fits no tool; there are lookup, remember",
+            "agent.toml:3: agent.tool_approval: lokup: fits no tool; there are lookup",
         ),
         (HEAD + 'skills = ["none"]\n[graph]\ntype = "react"', "agent.toml:3: agent.skills: none: no such skill"),
         (HEAD + GRAPH + LOOKUP + PAIR, "agent.toml:7: tools[1]: two tools are named lookup"),

@@ -3,12 +3,13 @@
 import dataclasses
 import inspect
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from pydantic import BaseModel
 
-from causeline.agent.option_checks import RULES
-from causeline.agent.options import DEFAULT_TYPES, OPTION_NAMES, InvalidOptions, Options, option_findings
+from causeline import graph
+from causeline.agent.options import DEFAULT_TYPES, OPTIONS, InvalidOptions, Options, option_findings
 from causeline.models import ScriptedModel
 from causeline.tools.skills import Skill
 
@@ -44,6 +45,7 @@ def test_defaults_are_those_of_the_contract():
         "human_key": "ask_human",
         "temperature": None,
         "max_tokens": None,
+        "model_settings": None,
         "response_format": None,
         "output_type": None,
         "provider": None,
@@ -55,6 +57,9 @@ def test_defaults_are_those_of_the_contract():
         "max_tool_rounds": None,
         "max_steps": None,
         "max_repeats": 5,
+        "run_timeout": None,
+        "max_total_tokens": None,
+        "max_cost": None,
         "tool_concurrency": 8,
         "tool_mode": "native",
         "parse_text_tool_calls": True,
@@ -66,8 +71,11 @@ def test_defaults_are_those_of_the_contract():
         "tool_approval": "auto",
         "memory": None,
         "recall": None,
-        "remember": True,
+        "remember": None,
         "graph": "react",
+        "nodes": (),
+        "documents": (),
+        "deps": None,
         "context_mode": "transcript",
         "context_tokens": None,
         "node_types": None,
@@ -78,8 +86,55 @@ def test_defaults_are_those_of_the_contract():
     }
 
 
-def test_every_option_has_a_rule():
-    assert set(RULES) == set(OPTION_NAMES)
+def test_none_means_not_given_for_every_option():
+    assert Options.checked(**{name: None for name in OPTIONS if name != "model"}, model=MODEL) == Options.checked(model=MODEL)
+
+
+WHERE_GIVEN = {
+    "name": "x", "system": "x", "use_tools": [], "skills": [Skill("s", "", "t")], "skill_dir": "x", "input_key": "x", "output_key": "x",
+    "messages_key": "x", "tool_call_key": "x", "human_key": "x", "temperature": 1, "max_tokens": 9, "model_settings": {"seed": 1},
+    "response_format": {"type": "object"}, "output_type": City, "provider": "openai", "base_url": "http://x", "api_key_env": "X",
+    "chat_path": "/x", "auth_header": "X", "auth_prefix": "x", "max_tool_rounds": 1, "max_steps": 9, "max_repeats": 2, "run_timeout": 9,
+    "max_total_tokens": 9, "max_cost": 1.0, "tool_concurrency": 2, "tool_mode": "text", "parse_text_tool_calls": False,
+    "tool_error_mode": "raise", "tool_timeout": 9, "tool_retries": 1, "max_retries": 1, "fallbacks": ["openai:x"],
+    "tool_approval": "ask", "memory": "memory://", "recall": {"runs": "session"}, "remember": True, "graph": "react-flat",
+    "nodes": [graph.node("urn:x", ("done",))(lambda _: "done")],
+    "documents": [graph.Graph("urn:d").terminal("end").entry("main", "end").build()],
+    "deps": object(), "context_mode": "causal", "context_tokens": 999, "node_types": ["x"], "allow_dynamic_node_types": True,
+    "stream": False, "on_token": print, "base_dir": Path(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reader", ["agent", "react_agent", "tool_exec"])
+@pytest.mark.parametrize("name", [name for name in OPTIONS if name != "model"])
+def test_an_option_is_taken_by_those_who_read_it_and_refused_by_all_others(name, reader):
+    beside = {"node_types": ["x"]} if name == "allow_dynamic_node_types" and reader == "agent" else {}
+    found = option_findings({"model": "m" if reader != "tool_exec" else None, name: WHERE_GIVEN[name], **beside}, reader)
+    if reader in OPTIONS[name].readers:
+        assert found == []
+    else:
+        assert [(option, line.partition(";")[0]) for option, line in found] == [(name, "does nothing here")]
+
+
+@pytest.mark.parametrize(
+    "values, idle",
+    [
+        ({"model": ScriptedModel([]), "base_url": "http://x"}, "base_url"),
+        ({"model": ScriptedModel([]), "provider": "openai"}, "provider"),
+        ({"provider": "anthropic"}, "provider"),
+        ({"tool_mode": "schema", "parse_text_tool_calls": False}, "parse_text_tool_calls"),
+        ({"allow_dynamic_node_types": True}, "allow_dynamic_node_types"),
+        ({"allow_dynamic_node_types": True, "node_types": ["x"], "remember": False}, "allow_dynamic_node_types"),
+        ({"output_type": City, "response_format": {"type": "object"}}, "output_type"),
+    ],
+)
+def test_an_option_that_does_nothing_beside_another_is_refused(values, idle):
+    assert faults(**values) == [idle]
+
+
+def test_remember_is_off_unless_asked_for():
+    given = [{}, {"memory": "memory://"}, {"node_types": ["x"]}, {"remember": True}, {"remember": False, "node_types": ["x"]}]
+    assert [Options.checked(model=MODEL, **values).offers_remember for values in given] == [False, True, True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -109,8 +164,6 @@ def test_every_option_has_a_rule():
         {"response_format": {}},
         {"response_format": {"schema": "x"}},
         {"output_type": "City"},
-        {"output_type": list[int]},
-        {"output_type": int},
         {"output_type": City, "response_format": {"type": "json_object"}},
         {"base_url": "localhost"},
         {"base_url": "https://me:pass@host/v1"},
@@ -125,10 +178,8 @@ def test_every_option_has_a_rule():
         {"max_steps": 0},
         {"max_steps": True},
         {"max_repeats": 0},
-        {"max_repeats": None},
         {"tool_concurrency": 0},
         {"tool_mode": "auto"},
-        {"parse_text_tool_calls": None},
         {"tool_error_mode": "ignore"},
         {"tool_timeout": 0},
         {"tool_retries": -1},
@@ -137,7 +188,6 @@ def test_every_option_has_a_rule():
         {"fallbacks": [{}]},
         {"fallbacks": [{"model": "a", "url": "x"}]},
         {"tool_approval": "denyy"},
-        {"tool_approval": None},
         {"tool_approval": False},
         {"tool_approval": {"*": "x"}},
         {"memory": 3},
@@ -145,7 +195,6 @@ def test_every_option_has_a_rule():
         {"recall": {"runs": "all"}},
         {"recall": {"runs": "owner", "k": 0}},
         {"remember": 1},
-        {"graph": None},
         {"graph": ""},
         {"context_mode": "full"},
         {"context_tokens": 255},
@@ -178,6 +227,10 @@ def test_wrong_values_are_found(values):
         {"response_format": {"name": "x", "schema": {}}},
         {"output_type": City},
         {"output_type": Town},
+        {"output_type": int},
+        {"output_type": list[City]},
+        {"output_type": int | None},
+        {"output_type": Literal["a", "b"]},
         {"max_tool_rounds": 0},
         {"fallbacks": ["a", {"model": "b", "base_url": None}]},
         {"tool_approval": {"rm_*": "deny"}},
@@ -279,10 +332,15 @@ def test_what_the_model_is_asked_for_and_what_its_answer_has_to_fit():
     ]
     for values, asked, fits in cases:
         options = Options.checked(model=MODEL, **values)
-        assert (options.response_schema(), options.output_schema()) == (asked, fits)
-    typed = Options.checked(model=MODEL, output_type=City)
-    assert typed.output_schema() == City.model_json_schema()
-    assert typed.response_schema() == {"name": "answer", "schema": City.model_json_schema()}
+        made = options.answer_format()
+        assert (made and made.asked, made and made.schema) == (asked if fits is not None else None, fits)
+    typed = Options.checked(model=MODEL, output_type=City).answer_format()
+    assert typed is not None
+    assert (typed.schema, typed.asked, typed.wrapped) == (
+        City.model_json_schema(),
+        {"name": "answer", "schema": City.model_json_schema()},
+        False,
+    )
 
 
 def test_semantic_types_replace_the_defaults():

@@ -19,7 +19,7 @@ def keep(key, content, type="preference", id=""):
 
 
 async def test_beside_text_it_costs_no_model_call_and_rests_on_the_answer():
-    async with stage([calls(keep("Hotel Style", "quiet"), keep("diet", {"meat": False}), text="Booked.")]) as s:
+    async with stage([calls(keep("Hotel Style", "quiet"), keep("diet", {"meat": False}), text="Booked.")], remember=True) as s:
         ran = await s.run("go")
         log = await s.log()
         rows = [(row.call.call_id, row.call.state, row.call.result) for row in await s.runtime.calls(ran.run_id)]
@@ -57,7 +57,7 @@ async def test_beside_text_it_costs_no_model_call_and_rests_on_the_answer():
 
 
 async def test_alone_it_is_a_call_like_others_and_the_run_goes_on():
-    async with stage([calls(keep("diet", "vegan")), {"text": "Noted."}]) as s:
+    async with stage([calls(keep("diet", "vegan")), {"text": "Noted."}], remember=True) as s:
         ran = await s.run("go")
         (result,), (kept,) = await s.nodes("tool_result"), await s.nodes("semantic")
     assert (ran.answer, len(s.model.requests)) == ("Noted.", 2)
@@ -66,7 +66,7 @@ async def test_alone_it_is_a_call_like_others_and_the_run_goes_on():
 
 
 async def test_beside_other_calls_it_is_one_of_them_even_with_text():
-    async with stage([calls(keep("diet", "vegan"), ("look", {"n": 1}), text="Let me see."), {"text": "done"}], [look]) as s:
+    async with stage([calls(keep("diet", "vegan"), ("look", {"n": 1}), text="Let me see."), {"text": "done"}], [look], remember=True) as s:
         ran = await s.run("go")
         assert [one.payload["result"] for one in await s.nodes("tool_result")] == ["kept", "saw 1"]
         assert len(await s.nodes("semantic")) == 1
@@ -78,7 +78,7 @@ async def test_the_same_key_supersedes_in_one_reply_and_across_turns():
         [calls(keep("diet", "vegan", id="a"), keep(" Diet ", "vegetarian", id="b"), text="ok")],
         [calls(keep("diet", "all", id="c"), text="ok")],
     )
-    async with stage(script) as s:
+    async with stage(script, remember=True) as s:
         await s.run("go")
         await s.run("again")
         log = await s.log()
@@ -100,7 +100,7 @@ async def test_what_cannot_be_kept_is_told_and_recorded_and_the_answer_stands():
             text="ok",
         )
     ]
-    async with stage(script) as s:
+    async with stage(script, remember=True) as s:
         ran = await s.run("go")
         results = {one.payload["call_id"]: (one.payload["ok"], one.payload["result"]) for one in await s.nodes("tool_result")}
         assert [one.payload["key"] for one in await s.nodes("semantic")] == ["good"]
@@ -110,7 +110,7 @@ async def test_what_cannot_be_kept_is_told_and_recorded_and_the_answer_stands():
     assert "secret" in results["r-k"][1]
     assert "content" in results["b"][1]
     alone = [calls(keep("k", "v", type="secret")), {"text": "sorry"}]
-    async with stage(alone) as s:
+    async with stage(alone, remember=True) as s:
         await s.run("go")
         assert await s.nodes("semantic") == []
         assert s.model.last.messages[-1].is_error
@@ -123,7 +123,7 @@ async def test_types_are_the_agent_s_own_and_can_be_open():
         assert [one.payload["type"] for one in await s.nodes("semantic")] == ["fact"]
         (spec,) = s.model.last.tools
     assert spec.parameters["properties"]["type"]["enum"] == ["fact"]
-    async with stage([calls(keep("k", 1, type="Odd Things!"), text="ok")], allow_dynamic_node_types=True) as s:
+    async with stage([calls(keep("k", 1, type="Odd Things!"), text="ok")], allow_dynamic_node_types=True, remember=True) as s:
         await s.run("go")
         assert [one.resource_key for one in await s.nodes("semantic")] == ["semantic:odd-things:k"]
 
@@ -138,7 +138,7 @@ async def test_it_is_not_offered_where_the_agent_does_not_want_it():
 
 
 async def test_a_note_is_not_repeated_in_later_turns():
-    async with stage(Turns([calls(keep("diet", "vegan"), text="ok")], [{"text": "two"}])) as s:
+    async with stage(Turns([calls(keep("diet", "vegan"), text="ok")], [{"text": "two"}]), remember=True) as s:
         await s.run("go")
         await s.run("again")
         assert len(await s.nodes("semantic")) == 1
@@ -148,7 +148,7 @@ async def test_a_note_is_not_repeated_in_later_turns():
 
 
 async def test_with_notes_beside_an_answer_there_is_nothing_left_to_do():
-    async with stage([calls(keep("diet", "vegan"), text="ok")]) as s:
+    async with stage([calls(keep("diet", "vegan"), text="ok")], remember=True) as s:
         await s.run("go")
         again = await s.run()
     assert (again.answer, len(s.model.requests)) == ("ok", 1)

@@ -250,7 +250,7 @@ async def test_an_output_type_gives_its_own_values_and_its_own_checks_count():
 async def test_notes_beside_a_shaped_answer_do_not_let_a_wrong_shape_through():
     note = {"name": "remember", "arguments": {"type": "memory", "key": "k", "content": "c"}}
     script = [{"text": "warm", "calls": [{"id": "a", **note}]}, {"text": '{"city": "Graz", "high": 21}', "calls": [{"id": "b", **note}]}]
-    async with stage(script, response_format=WEATHER) as s:
+    async with stage(script, response_format=WEATHER, remember=True) as s:
         ran = await s.run("go")
         assert len(await s.nodes("semantic")) == 2
         (answer,) = await s.nodes("answer")

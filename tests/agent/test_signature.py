@@ -45,5 +45,5 @@ def test_an_agent_says_what_it_is():
         """Look."""
         return term
 
-    assert repr(causeline.Agent("scripted:echo", tools=[look])) == "<agent agent: scripted:echo, tools look, remember>"
-    assert repr(causeline.Agent(ScriptedModel([]), name="bare", remember=False)) == "<agent bare: scripted, tools none>"
+    assert repr(causeline.Agent("scripted:echo", tools=[look])) == "<agent agent: scripted:echo, tools look>"
+    assert repr(causeline.Agent(ScriptedModel([]), name="bare")) == "<agent bare: scripted, tools none>"

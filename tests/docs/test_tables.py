@@ -6,7 +6,7 @@ import re
 import pytest
 
 import causeline
-from causeline.agent.options import OPTION_NAMES, Options
+from causeline.agent.options import OPTIONS, Option, Options
 from causeline.events import KINDS, MADE_WHOLE_WHEN_READ
 from causeline.graph.documents import vocabulary
 from causeline.models import ScriptedModel
@@ -27,14 +27,22 @@ def named(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
 
 
-def test_every_option_of_an_agent_has_a_line_and_its_default():
-    table = {named(name)[0]: default for name, default, _ in rows("agent.md", "option")}
-    assert sorted(table) == sorted({*OPTION_NAMES, "tools"} - {"base_dir"})
-    options = Options(model="scripted:echo")
-    for name, default in table.items():
-        for value in named(default):
-            written = {"true": True, "false": False}.get(value, value.strip('"'))
-            assert str(getattr(options, name)) == str(written), name
+TOOLS_ROW = ["`tools`", "none", "Python only: functions, Tools or lists of them; in a file `[[tools]]`"]
+
+
+def row_of(name: str, info: Option) -> list[str]:
+    """The cells of an option's line, from the table in the code."""
+    default = getattr(Options(model=""), name, None)
+    written = (
+        {True: "true", False: "false"}[default] if isinstance(default, bool) else f'"{default}"' if isinstance(default, str) else default
+    )
+    return [f"`{name}`", info.unset or ("required" if name == "model" else f"`{written}`"), info.help]
+
+
+def test_the_table_of_options_is_the_one_in_the_code():
+    wanted = [row_of(name, info) for name, info in OPTIONS.items() if name != "base_dir"]
+    wanted.insert(3, TOOLS_ROW)
+    assert rows("agent.md", "option") == wanted
 
 
 @pytest.mark.parametrize(

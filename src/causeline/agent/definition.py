@@ -9,14 +9,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from causeline.agent.options import Options
-from causeline.agent.react.conversation import Conversation, template_values
+from causeline.agent.options import MAX_STEPS, Options
+from causeline.agent.react.conversation import Conversation
 from causeline.agent.react.flat import FLAT_NODES, flat_document, tool_documents, with_tools
 from causeline.agent.react.loop import call_model, call_tools, entrypoint, leave
 from causeline.agent.react.remember import REMEMBER, parameters
 from causeline.agent.react.structured_answer import typed
 from causeline.agent.react.sub_agents import sub_run_tool
-from causeline.agent.system_prompt import render
 from causeline.errors import Invalid
 from causeline.graph import Document, Limits, Node, load
 from causeline.models.model import Model
@@ -27,7 +26,6 @@ from causeline.tools.toolbox import Toolbox, ToolLike
 
 OpenModel = Callable[[Options], Model]
 REACT = "urn:causeline:dag:react"
-MAX_STEPS = 10_000
 _NODES: tuple[Node, ...] = (entrypoint, call_model, call_tools, leave, *FLAT_NODES)
 
 
@@ -47,14 +45,15 @@ class AgentDefinition:
     ) -> None:
         self.options = options
         own = Toolbox(tools, use=options.use_tools, skills=options.skill_set())
-        self.toolbox = own.with_tools([remember_tool(options)]) if options.remember else own
+        self.toolbox = own.with_tools([remember_tool(options)]) if options.offers_remember else own
         self._open_model = open_model
         self._manifest = manifest
         self.context = context
         self._model: Model | None = None
         self.document: Document = with_tools(_document(options), self.toolbox)
-        self.documents, tool_nodes = tool_documents(self.toolbox) if self.document.id != REACT else ((), ())
-        self.nodes: Sequence[Node] = (*_NODES, *tool_nodes)
+        documents, tool_nodes = tool_documents(self.toolbox) if self.document.id != REACT else ((), ())
+        self.documents: Sequence[Document] = (*documents, *options.documents)
+        self.nodes: Sequence[Node] = (*_NODES, *tool_nodes, *options.nodes)
         self.limits = Limits(visits=options.max_steps or MAX_STEPS)
 
     @property
@@ -75,11 +74,9 @@ class AgentDefinition:
     def services(self, scope: RunScope) -> Mapping[type, object]:
         """A Conversation for one run. Raises Invalid if the run's client tools clash with the agent's own."""
         toolbox = self.toolbox.with_client(scope.client_tools) if scope.client_tools else self.toolbox
-        own = render(self.options.system or "", template_values(self.options, toolbox, scope))
-        system = "\n\n".join(part for part in (own, toolbox.skill_text()) if part) or None
         # Only the compact document is known to start a whole group at once; in others a call is `started` when its item begins.
         at_once = self.options.tool_concurrency if self.document.id == REACT else 1
-        return {Conversation: Conversation(self.options, toolbox, self.model, scope, system, at_once=at_once)}
+        return {Conversation: Conversation(self.options, toolbox, self.model, scope, at_once=at_once)}
 
     def check_answer(self, name: str, arguments: Any, decision: Mapping[str, Any]) -> None:
         """Raises Invalid if a decision that lets a call run cannot be carried out: the tool is gone, or does not take the arguments."""

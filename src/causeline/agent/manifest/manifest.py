@@ -12,7 +12,8 @@ from typing import Any, cast
 
 from causeline.agent.manifest.modules import BrokenModule, Modules, attribute, modules_beside
 from causeline.agent.manifest.source import Place, Reader, Source, UnreadableText, read_source
-from causeline.agent.options import OPTION_NAMES, Options, meant, option_findings, skill_findings
+from causeline.agent.option_rules import meant
+from causeline.agent.options import OPTION_NAMES, Options, option_findings, readable, skill_findings
 from causeline.agent.react.remember import REMEMBER
 from causeline.errors import Invalid, Missing
 from causeline.models.messages import Json
@@ -25,9 +26,9 @@ from causeline.tools.toolbox import Toolbox, hint
 GRAPHS = ("react", "react-flat")
 _TABLES = ("agent", "graph", "tools", "context", "server")
 _NOT_YET = {"mcp": "MCP servers are not available in this version", "memory": "long-term memory is not available in this version"}
-_ONLY_PYTHON = ("on_token", "output_type")
 _ELSEWHERE = {"graph": "write [graph] type = ...", "tools": "write [[tools]] python = ...", "base_dir": "it is the file's directory"}
-_OPTIONS = tuple(name for name in OPTION_NAMES if name not in (*_ONLY_PYTHON, *_ELSEWHERE, "memory"))
+_OPTIONS = tuple(name for name in readable("file") if name != "memory")
+_ONLY_PYTHON = tuple(name for name in OPTION_NAMES if name not in (*_OPTIONS, *_ELSEWHERE, "memory"))
 _TOOL_KEYS = ("python", "name", "description", *POLICY)
 
 
@@ -273,7 +274,7 @@ class _Reading:
 
     def _together(self, options: Options, tools: list[Tool]) -> None:
         """What only shows when options, tools and skills are put together."""
-        offered = [*(tool.name for tool in tools), *([REMEMBER] if options.remember else [])]
+        offered = [*(tool.name for tool in tools), *([REMEMBER] if options.offers_remember else [])]
         used = options.use_tools
         for name in () if used is None or used in ("*", "all") else (used,) if isinstance(used, str) else used:
             if name not in offered:

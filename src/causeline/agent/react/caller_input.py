@@ -25,7 +25,7 @@ async def take_in(ctx: Context, talk: Conversation) -> Outcome:
     transcript = talk.transcript
     settled = _settled(ctx, talk)
     appends = [one for call in settled for one in logged(talk, call)]
-    appends += _said(talk, appends)
+    appends += _said(talk, appends, await talk.system())
     goal = next((one for one in reversed(appends) if one.kind == "goal"), None)
     if goal is not None:
         appends += await _recall(ctx, talk, goal)
@@ -44,16 +44,16 @@ async def take_in(ctx: Context, talk: Conversation) -> Outcome:
     return Outcome(port, writes)
 
 
-def _said(talk: Conversation, before: Sequence[Append]) -> list[Append]:
+def _said(talk: Conversation, before: Sequence[Append], prompt: str) -> list[Append]:
     """System prompt (only when its text changed) and goals. A goal's parents are the system node and the frontier,
     as the appends `before` leave it."""
     appends: list[Append] = []
     transcript, log = talk.transcript, talk.log
     frontier = _frontier(log, before)
     system: str | Append | None = transcript.system_id
-    if (talk.system or "") != (transcript.system or ""):
+    if prompt != (transcript.system or ""):
         first = not len(log)
-        system = Append("system", talk.system or "", parents=frontier, advance=not first)
+        system = Append("system", prompt, parents=frontier, advance=not first)
         appends.append(system)
         frontier = () if first else (system,)
     for message in (one for one in talk.scope.input if one.role == "user"):

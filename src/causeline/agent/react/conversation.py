@@ -4,12 +4,14 @@ Law: everything here is derived from the log, the options and the run's scope. A
 over builds it again and goes on exactly where the other one was.
 """
 
+import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from causeline.agent.options import Options
 from causeline.agent.react.remember import REMEMBER
+from causeline.agent.system_prompt import render
 from causeline.causal import AgentState, InvalidValue, canonical, project
 from causeline.causal.payload import recalled_text
 from causeline.graph.node import Context
@@ -33,18 +35,17 @@ ARGUMENTS_DEPTH = 120
 class Conversation:
     """The agent's side of a run: transcript, tools in scope, request views."""
 
-    def __init__(self, options: Options, toolbox: Toolbox, model: Model, scope: RunScope, system: str | None, *, at_once: int) -> None:
+    def __init__(self, options: Options, toolbox: Toolbox, model: Model, scope: RunScope, *, at_once: int) -> None:
         self.options = options
         self.toolbox = toolbox
         self.model = model
         self.scope = scope
         self.at_once = at_once
-        self.system = system
         self.transcript = Transcript(self._shorten)
         self.log = AgentState()
         self.recalled: tuple[str, str] | None = None
         self._folded = 0
-        self._schema = options.response_schema()
+        self.answer_format = options.answer_format()
         self._specs: tuple[ToolSpec, ...] = toolbox.specs()
 
     @classmethod
@@ -73,6 +74,17 @@ class Conversation:
         await self.toolbox.refresh()
         self._specs = self.toolbox.specs()
 
+    async def system(self) -> str:
+        """The system prompt of this run, with its variables filled in and the skills' texts; "" for none. It is asked for once, when the
+        run begins; from then on the log has it. Raises what the caller's own function raises."""
+        options, toolbox = self.options, self.toolbox
+        if callable(options.system):
+            said = options.system(*([self.scope] if _takes_scope(options.system) else []))
+            own = str(await said if inspect.isawaitable(said) else said)
+        else:
+            own = render(options.system or "", template_values(options, toolbox, self.scope))
+        return "\n\n".join(part for part in (own, toolbox.skill_text()) if part)
+
     def budget_spent(self) -> bool:
         """Whether this user turn has used up its rounds of tools."""
         limit = self.options.max_tool_rounds
@@ -97,8 +109,8 @@ class Conversation:
         return [*transcript.view, *transcript.stand_ins()] if transcript.open else transcript.view
 
     def _prompt(self) -> str | None:
-        """The system prompt. A run that goes on from a question to a person goes on under the prompt of that turn."""
-        return self.transcript.system if self.scope.answers else self.system
+        """The system prompt, as the log has it: a run that goes on from a question goes on under the prompt of that turn."""
+        return self.transcript.system or None
 
     def _asked(self, messages: Sequence[Message], system: str | None, recall: str | None) -> Request:
         return Request(
@@ -106,7 +118,7 @@ class Conversation:
             system=system,
             recall=recall,
             tools=() if self.budget_spent() else self._specs,
-            response_schema=self._schema,
+            response_schema=self.answer_format.asked if self.answer_format else None,
             temperature=self.options.temperature,
             max_tokens=self.options.max_tokens,
             round=self.transcript.round,
@@ -189,6 +201,13 @@ def _loggable(arguments: Json | str) -> Json | str:
         except InvalidValue:
             return json.dumps(arguments, ensure_ascii=False)
     return arguments
+
+
+def _takes_scope(function: Callable[..., Any]) -> bool:
+    try:
+        return any(each.default is each.empty for each in inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return False
 
 
 def template_values(options: Options, toolbox: Toolbox, scope: RunScope) -> Mapping[str, Any]:

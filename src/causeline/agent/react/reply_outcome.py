@@ -39,7 +39,8 @@ class ReplyOutcome:
         self.inference = Append("inference", said, parents=shown)
         self.asked = [Append("tool_call", _asked(call), parents=(self.inference,)) for call in self.calls]
         self.faults: list[Append] = []
-        if reply.finish == "length":
+        self.cut = reply.finish == "length"
+        if self.cut:
             self._fault("cut_reply", "the reply was cut at its length limit")
         if decoded.problem:
             self._fault("unparseable_action", decoded.problem)
@@ -63,7 +64,7 @@ class ReplyOutcome:
         """The text is the answer, with the notes that came beside it."""
         if self.unasked:
             self._fault("dropped_call", f"the reply asked for tools when none could be used: {self._unasked()}")
-        value, finding = check_output(self.talk.options, self.text)
+        value, finding = check_output(self.talk.options, self.text, cut=self.cut)
         answer = Append("answer", value, parents=(self.inference,)) if finding is None else None
         kept = [_keep(self.talk, call, asked, answer) for call, asked in zip(self.calls, self.asked, strict=True)]
         rows = [self._noted(call, index, result) for index, (call, (result, _)) in enumerate(zip(self.calls, kept, strict=True))]
