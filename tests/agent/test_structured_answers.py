@@ -36,7 +36,7 @@ def answer(text: str, output_type: Any, *, cut: bool = False) -> Any:
         'The invoice is {"total": 1.5}, as you asked.',
         'Of [1, 2] and {"total": 1.5} the second fits.',
         "{'total': 1.5,}",
-        'Sure: {total: 1.5} is it.',
+        "Sure: {total: 1.5} is it.",
         '{"total": 1.5} and once more {"total": 1.5}',
     ],
 )
