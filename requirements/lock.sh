@@ -21,7 +21,8 @@ compile() {
         --annotation-style line --custom-compile-command "make lock" -o "$out" "$@"
 }
 
-everything="--extra hcl --extra postgres --group build --group test"
+extras="--extra anthropic --extra hcl --extra inspector --extra mcp --extra otel --extra postgres --extra server"
+everything="$extras --group build --group test"
 compile requirements/check.txt pyproject.toml $everything --group check "$@"
 compile requirements/test.txt pyproject.toml $everything -c requirements/check.txt "$@"
 compile requirements/runtime.txt pyproject.toml --group build -c requirements/check.txt "$@"
