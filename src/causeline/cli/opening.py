@@ -2,9 +2,8 @@
 
 import asyncio
 import re
-import sys
 from collections.abc import AsyncGenerator, Coroutine
-from contextlib import asynccontextmanager, nullcontext, redirect_stdout
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,6 +13,7 @@ from causeline.assemble import Agent, agent_of, load_agent
 from causeline.assemble import open as open_runtime
 from causeline.cli.shared_arguments import STORE_VARIABLE
 from causeline.cli.views.error_report import CTRL_C
+from causeline.cli.views.terminal import set_aside
 from causeline.errors import Missing
 from causeline.runtime.records import ACTIVE, Run
 from causeline.runtime.runtime import Runtime
@@ -44,10 +44,10 @@ def exists(store: str) -> bool:
 
 
 def leave(body: Coroutine[Any, Any, int | None], *, aside: bool = False) -> NoReturn:
-    """Run a command's coroutine and leave with the exit code it returns (None: 0); 130 if Ctrl-C ended it. With `aside`, what tools
-    and their modules print goes to standard error, since standard output is read by a program."""
+    """Run a command's coroutine and leave with the exit code it returns (None: 0); 130 if Ctrl-C ended it. With `aside`, whatever
+    tools, their modules and their child processes print goes to standard error, since standard output is read by a program."""
     try:
-        with redirect_stdout(sys.stderr) if aside else nullcontext():
+        with set_aside() if aside else nullcontext():
             code = asyncio.run(body)
     except (KeyboardInterrupt, asyncio.CancelledError):
         code = CTRL_C

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ from causeline.cli.shared_arguments import AsJson
 from causeline.cli.views.clean_text import clean, line
 from causeline.cli.views.error_report import FAILED
 from causeline.cli.views.narration import counted
-from causeline.cli.views.terminal import Terminal
+from causeline.cli.views.terminal import Terminal, set_aside
 
 
 def command(
@@ -24,7 +25,8 @@ def command(
     Its tools are loaded and its models are opened: a script that is none, or a key or package that is missing here, is a finding too.
     Nothing is run and nothing is sent. Exit code 1 if there are any findings.
     """
-    name, findings = asyncio.run(examine_agent(file))
+    with set_aside() if as_json else nullcontext():  # its modules may print
+        name, findings = asyncio.run(examine_agent(file))
     if as_json:
         print(line({"agent": name, "findings": [finding_row(one) for one in findings]}))
     else:

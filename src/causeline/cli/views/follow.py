@@ -17,7 +17,7 @@ from causeline.cli.views.clean_text import line
 from causeline.cli.views.error_report import CTRL_C, first_of
 from causeline.cli.views.narration import Narrator
 from causeline.cli.views.run_end import as_json, exit_code, told
-from causeline.cli.views.terminal import Terminal
+from causeline.cli.views.terminal import Terminal, program_output
 from causeline.events import Event
 from causeline.runtime.handle import RunHandle, RunResult
 from causeline.runtime.runtime import Runtime
@@ -54,19 +54,16 @@ class Words:
 
 
 class Lines:
-    """For a program: an event a line, then the result, to what is standard output when this is made."""
-
-    def __init__(self) -> None:
-        self._out = sys.stdout
+    """For a program: an event a line, then the result."""
 
     def skip(self, event: Event) -> None:
         pass
 
     def event(self, event: Event) -> None:
-        print(line(event), file=self._out, flush=True)
+        print(line(event), file=program_output(), flush=True)
 
     def end(self, result: RunResult) -> None:
-        print(line(as_json(result)), file=self._out, flush=True)
+        print(line(as_json(result)), file=program_output(), flush=True)
 
 
 def view(store: str, *, as_json: bool) -> View:

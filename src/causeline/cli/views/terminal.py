@@ -6,7 +6,9 @@ becomes a question mark, never an error.
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager, redirect_stdout, suppress
+from typing import TextIO
 
 from rich.console import Console
 from rich.text import Text
@@ -37,6 +39,52 @@ class Terminal:
     def width(self) -> int:
         """Where to cut a line: the terminal's width if it is one, and wide enough for an id and some words."""
         return max(self._console.width, 100) if self._console.is_terminal else 160
+
+
+_program_output: list[TextIO] = []
+
+
+def program_output() -> TextIO:
+    """Where a program reads what the command says: standard output, also while `set_aside` keeps everybody else from it."""
+    return _program_output[-1] if _program_output else sys.stdout
+
+
+@contextmanager
+def set_aside() -> Generator[None]:
+    """Whatever tools, their modules, C code and child processes print goes to standard error."""
+    with _own_descriptor(sys.stdout) as out, redirect_stdout(sys.stderr):
+        _program_output.append(out)
+        try:
+            yield
+        finally:
+            _program_output.pop()
+
+
+@contextmanager
+def _own_descriptor(stream: TextIO) -> Generator[TextIO]:
+    """`stream` under a descriptor nobody else knows, while its own one leads to standard error. One that has none is given as it is."""
+    try:
+        number = stream.fileno()
+        stream.flush()
+    except OSError:
+        yield stream
+        return
+    kept = os.dup(number)
+    try:
+        os.dup2(sys.stderr.fileno(), number)
+    except OSError:  # there is no standard error
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, number)
+        os.close(nowhere)
+    out = os.fdopen(kept, "w", encoding=stream.encoding, errors="replace")
+    try:
+        yield out
+    finally:
+        with suppress(OSError):  # nobody reads any more
+            out.flush()
+        os.dup2(kept, number)
+        with suppress(OSError):
+            out.close()
 
 
 def harden_streams() -> None:
