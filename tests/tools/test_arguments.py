@@ -11,7 +11,7 @@ from causeline.tools.execute import execute
 from causeline.tools.function import tool
 from causeline.tools.tool import ToolContext
 
-CONTEXT = ToolContext(call_id="c")
+CONTEXT = ToolContext(call_id="c", idempotency_key="k")
 ran = []
 
 

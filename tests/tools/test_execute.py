@@ -16,7 +16,7 @@ from causeline.tools.execute import argument_fault, evidence, execute
 from causeline.tools.function import tool
 from causeline.tools.tool import Resource, ToolContext, ToolError, ToolResult, schema_tool
 
-CONTEXT = ToolContext(call_id="c")
+CONTEXT = ToolContext(call_id="c", idempotency_key="k")
 
 
 async def no_wait(_seconds):
@@ -47,7 +47,7 @@ async def test_errors_are_tried_again_with_one_idempotency_key():
 
     executed = await execute(flaky, {}, CONTEXT, sleep=no_wait)
     assert (executed.ok, executed.attempts, executed.result) == (True, 3, "ok")
-    assert seen == [(1, "c"), (2, "c"), (3, "c")]
+    assert seen == [(1, "k"), (2, "k"), (3, "k")]
 
 
 async def test_retries_end():

@@ -18,7 +18,7 @@ from causeline.tools.execute import execute
 from causeline.tools.function import as_tool, tool
 from causeline.tools.tool import InvalidTool, Origin, ToolContext
 
-CONTEXT = ToolContext(call_id="call_1", run_id="run_1", session_id="ses_1")
+CONTEXT = ToolContext(call_id="call_1", idempotency_key="ik_1", run_id="run_1", session_id="ses_1")
 
 
 class Color(enum.Enum):
@@ -128,7 +128,7 @@ async def test_context_is_given_only_where_it_is_annotated():
         return context
 
     assert list(knows.parameters["properties"]) == ["q"]
-    assert (await execute(knows, {"q": ""}, CONTEXT)).result == ["call_1", "run_1", "ses_1", 1, "call_1"]
+    assert (await execute(knows, {"q": ""}, CONTEXT)).result == ["call_1", "run_1", "ses_1", 1, "ik_1"]
     assert (await execute(ignorant, {"context": "mine"}, CONTEXT)).result == "mine"
 
 

@@ -11,7 +11,7 @@ from causeline.tools.execute import execute
 from causeline.tools.tool import ToolContext
 from causeline.tools.workspace import workspace_tools
 
-CONTEXT = ToolContext(call_id="c")
+CONTEXT = ToolContext(call_id="c", idempotency_key="k")
 
 
 def digest(text):

@@ -8,7 +8,7 @@ the protocol; who stores the rows is not its business.
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, get_args
 
 from causeline.causal import canonical
@@ -36,8 +36,9 @@ FINISHED: frozenset[CallState] = frozenset({"succeeded", "failed", "denied", "su
 class Call:
     """One row of the ledger. `arguments` is the object the tool gets, or the raw text that did not parse.
 
-    `index` is the place in the reply that asked for it, `result` the JSON the tool returned (`ok`) or the
-    error text (`not ok`), `attempts` how often it was started. `reported` is what else the tool reported with its result
+    `index` is the place in the reply that asked for it, `result` the JSON the tool returned (`ok`) or the error text (`not ok`),
+    `attempts` how often it was started. `idempotency_key` is the same for all of them, whoever makes them. `decisions` are what people
+    decided on it, oldest first: `{decision, by, args?, result?, reason?}`. `reported` is what else the tool reported with its result
     (`resources`, `verification`, `context_patch`), so that nothing of it is lost when another process goes on.
     """
 
@@ -54,6 +55,8 @@ class Call:
     reason: str | None = None
     attempts: int = 0
     reported: Mapping[str, Any] | None = None
+    idempotency_key: str = ""
+    decisions: Sequence[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
 
 
 class Ledger(Protocol):
@@ -75,6 +78,12 @@ class Ledger(Protocol):
 def arguments_hash(arguments: Any) -> str:
     """64 hex of SHA-256 over the canonical form: what an approval is bound to."""
     return hashlib.sha256(canonical(arguments)).hexdigest()
+
+
+def idempotency_key(owner: str, session: str, run: str, call_id: str) -> str:
+    """The name under which a service knows a call: `run` is the one in which the call's row was opened. The same in every attempt,
+    takeover, answer and retry of the call; another one in a fork, in another session and for another owner."""
+    return derive("ik_", owner, session, run, call_id)
 
 
 def derive(prefix: str, *parts: str | int | list[str | int]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from causeline.models.messages import Message
-from causeline.run.ledger import derive
+from causeline.run.ledger import derive, idempotency_key
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,6 +36,10 @@ class RunScope:
     asked_by: str = ""
     retracted: set[str] = field(default_factory=set[str])
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def idempotency_key(self, call_id: str) -> str:
+        """The key of a call whose row this run opens."""
+        return idempotency_key(self.owner, self.session_id, self.run_id, call_id)
 
 
 def merged(context: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,11 +81,11 @@ class SubRun:
 class SubRuns(Protocol):
     """Carries out a call by a run of its own. `program` is whatever the runtime can run, such as an agent."""
 
-    def named(self, scope: RunScope, call_id: str) -> tuple[str, str]:
-        """The ids of the run and the session that a call gets."""
+    def named(self, key: str) -> tuple[str, str]:
+        """The ids of the run and the session that the call with this idempotency key gets."""
         ...
 
-    async def run(self, scope: RunScope, call_id: str, program: Any, prompt: str) -> SubRun:
+    async def run(self, scope: RunScope, call_id: str, key: str, program: Any, prompt: str) -> SubRun:
         """Start the run of this call, or find it again, and wait for its end. Cancelled, it cancels that run."""
         ...
 

@@ -112,6 +112,7 @@ _RUN: Mapping[str, Check] = {
 _CALL: Mapping[str, Check] = {
     "name": _text, "arguments": _any, "args_hash": _text, "state": _one_of(CALL_STATES), "index": _count, "step": _count,
     "client": _flag, "ok": _maybe(_flag), "result": _any, "reason": _maybe(_text), "attempts": _count, "reported": _maybe(_object),
+    "idempotency_key": _text, "decisions": _list(_object),
 }  # fmt: skip
 _FACTS: Mapping[str, Check] = {
     "usage": _maybe(_usage), "ms": _maybe(_number), "model": _maybe(_text), "attempt": _maybe(_count), "pauses": _maybe(_object),

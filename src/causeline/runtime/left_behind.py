@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from causeline.run.ledger import Call, arguments_hash
+from causeline.run.scope import RunScope
 from causeline.runtime.beginning import Beginning, TakesOver
 from causeline.runtime.event_buffer import ToldSoFar, told_so_far
 from causeline.runtime.records import CallRow, Interrupt, Progress, Run
@@ -44,8 +45,8 @@ async def left_by_another(store: Store, run: Run, beginning: Beginning) -> Left:
     )
 
 
-def carried_over(call_id: str, name: str, arguments: Any, index: int, before: Call | None, *, anew: bool) -> Call:
-    """An open call of an earlier run as a row of this one: as it was left, or `anew`. `before` is its newest row."""
+def carried_over(scope: RunScope, call_id: str, name: str, arguments: Any, index: int, before: Call | None, *, anew: bool) -> Call:
+    """An open call of an earlier run as a row of the run of `scope`: as it was left, or `anew`. `before` is its newest row."""
     if before is not None and not anew:
         return replace(before, state="unknown" if before.state == "started" else before.state, step=0)
     client = before is not None and before.client
@@ -58,6 +59,7 @@ def carried_over(call_id: str, name: str, arguments: Any, index: int, before: Ca
         step=0,
         client=client,
         state="awaiting" if client else "pending",
+        idempotency_key=scope.idempotency_key(call_id),
     )
 
 

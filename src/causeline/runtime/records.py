@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from causeline.causal import CausalNode
-from causeline.run.ledger import Call
+from causeline.run.ledger import Call, CallState
 
 RunStatus = Literal["queued", "running", "interrupted", "succeeded", "failed", "cancelled"]
 RUN_STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
@@ -130,7 +130,9 @@ class Progress:
 class Interrupt:
     """An open question to a person, bound to a call, the hash of its arguments and the session's owner.
 
-    `run` is the run that announced it last and `checkpoint` that run's head, where it is open.
+    `run` is the run that asks, and `path` names the agents from the top one to the one that asks. `checkpoint` is where the
+    question is open in this session. A session whose run waits for a run below it has a row of its own with the same id;
+    `parent_call` is then its call that waits.
     """
 
     id: str
@@ -144,6 +146,8 @@ class Interrupt:
     arguments: Any = None
     question: str | None = None
     reason: str | None = None
+    path: Sequence[str] = field(default_factory=list[str])
+    parent_call: str | None = None
     state: InterruptState = "open"
     decision: Mapping[str, Any] | None = None
     answered_by: str | None = None
@@ -155,6 +159,42 @@ class CallRow:
 
     run: str
     call: Call
+
+    @property
+    def run_id(self) -> str:
+        return self.run
+
+    @property
+    def call_id(self) -> str:
+        return self.call.call_id
+
+    @property
+    def step(self) -> int:
+        return self.call.step
+
+    @property
+    def name(self) -> str:
+        return self.call.name
+
+    @property
+    def state(self) -> CallState:
+        return self.call.state
+
+    @property
+    def args_hash(self) -> str:
+        return self.call.args_hash
+
+    @property
+    def client(self) -> bool:
+        return self.call.client
+
+    @property
+    def attempts(self) -> int:
+        return self.call.attempts
+
+    @property
+    def idempotency_key(self) -> str:
+        return self.call.idempotency_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -163,7 +163,7 @@ class Runner:
                 if mine[call_id].attempts > (before.attempts if before is not None else 0):
                     scope.answers.pop(call_id, None)  # a decision is good for one start
                 continue
-            carried.append(carried_over(call_id, name, arguments, index, before, anew=beginning.calls == "anew"))
+            carried.append(carried_over(scope, call_id, name, arguments, index, before, anew=beginning.calls == "anew"))
         return carried
 
     def _execute(

@@ -213,7 +213,7 @@ class Sessions:
                 found = [name]  # the store refuses it
                 break
             calls = await self._opened.rows(CallRow, owner=self.owner, session=name)
-            below = [names_below(row.run, row.call.call_id)[1] for row in calls]
+            below = [names_below(row.call.idempotency_key)[1] for row in calls]
             found += [one for one in below if one in known]
         for name in reversed(found):
             await self._opened.delete(self.owner, name)

@@ -1,6 +1,6 @@
 """Runs below runs: a call of one run that is carried out by a run of its own.
 
-Law: the id of such a run follows from the run and the call that asked for it, so it is started once, whatever dies; a second
+Law: the id of such a run follows from the idempotency key of the call that asked for it, so it is started once, whatever dies; a second
 asking finds it, and takes it over if nobody drives it. It has a session of its own and ends with what it hangs on.
 """
 
@@ -18,9 +18,9 @@ from causeline.runtime.records import ACTIVE, Run
 from causeline.runtime.times import iso
 
 
-def names_below(run_id: str, call_id: str) -> tuple[str, str]:
-    """Id and session of the run that a call starts."""
-    return derive("run_", run_id, call_id), derive("ses_", run_id, call_id)
+def names_below(key: str) -> tuple[str, str]:
+    """Id and session of the run that carries out the call with this idempotency key."""
+    return derive("run_", key), derive("ses_", key)
 
 
 class RunsBelow:
@@ -30,13 +30,13 @@ class RunsBelow:
         self._dispatch = dispatch
         self._known = known
 
-    def named(self, scope: RunScope, call_id: str) -> tuple[str, str]:
-        return names_below(scope.run_id, call_id)
+    def named(self, key: str) -> tuple[str, str]:
+        return names_below(key)
 
-    async def run(self, scope: RunScope, call_id: str, program: Any, prompt: str) -> SubRun:
+    async def run(self, scope: RunScope, call_id: str, key: str, program: Any, prompt: str) -> SubRun:
         dispatch = self._dispatch
         own = self._known(cast("Program", program))
-        run_id, session = self.named(scope, call_id)
+        run_id, session = names_below(key)
         at = iso(dispatch.clock.now())
         run = Run(
             id=run_id,

@@ -96,12 +96,14 @@ def _unseen(_data: Mapping[str, Any]) -> None:
 class ToolContext:
     """What a tool may know of its call; given to functions that have a parameter annotated `ToolContext`.
 
-    `attempt` counts from 1. `deadline` is on the clock of `time.monotonic`. `context` is the run's client-visible object:
+    `idempotency_key` is the same for every attempt of this call, also after a crash, and no other call has it: give it to services that
+    take such a key. `attempt` counts from 1. `deadline` is on the clock of `time.monotonic`. `context` is the run's client-visible object:
     read it, and change it by returning `ToolResult(context_patch=...)`. `timeout` and `retries`, where given, stand in for the tool's own.
     `sub_run` starts a program, such as an agent, on a prompt as the run below this call, and waits for its end.
     """
 
     call_id: str
+    idempotency_key: str = ""
     run_id: str = ""
     session_id: str = ""
     attempt: int = 1
@@ -111,11 +113,6 @@ class ToolContext:
     sub_run: Callable[[Any, str], Awaitable[SubRun]] | None = None
     timeout: float | None = None
     retries: int | None = None
-
-    @property
-    def idempotency_key(self) -> str:
-        """The same for every attempt of this call, also after a crash: give it to services that take such a key."""
-        return self.call_id
 
     def emit_progress(self, data: Mapping[str, Any]) -> None:
         """Show progress to whoever follows the run. `data` is a JSON object; it is not kept in the log."""

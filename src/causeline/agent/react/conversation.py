@@ -165,6 +165,7 @@ class Conversation:
                     step=step,
                     client=client,
                     attempts=int(starts),
+                    idempotency_key=self.scope.idempotency_key(call.id),
                 )
             )
         return rows

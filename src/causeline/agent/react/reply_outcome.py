@@ -114,6 +114,7 @@ class ReplyOutcome:
             state="succeeded" if ok else "failed",
             ok=ok,
             result=result.payload["result"],
+            idempotency_key=self.talk.scope.idempotency_key(call.id),
         )
         announce(self.ctx, row, self.talk.scope)
         tell_result(self.ctx, row, self.talk.scope, place=1 + index)

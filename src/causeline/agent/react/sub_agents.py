@@ -9,6 +9,7 @@ from typing import Any
 
 from causeline.events import RunEvent
 from causeline.graph.node import Context
+from causeline.run.ledger import Call
 from causeline.run.scope import RunScope, SubRun, SubRuns
 from causeline.tools.tool import Tool, ToolContext, ToolError, schema_tool
 
@@ -37,15 +38,15 @@ def sub_run_tool(program: Any, name: str, description: str) -> Tool:
     return schema_tool(name, description, PARAMETERS, run, idempotent=True, on_unknown="retry")
 
 
-def below(ctx: Context, scope: RunScope, call_id: str) -> Callable[[Any, str], Awaitable[SubRun]]:
+def below(ctx: Context, scope: RunScope, call: Call) -> Callable[[Any, str], Awaitable[SubRun]]:
     """How a call starts its run, and tells of it."""
 
     async def run(program: Any, prompt: str) -> SubRun:
         runs = ctx.use(SubRuns)
-        run_id, session = runs.named(scope, call_id)
-        told = {"tool_call_id": call_id, "sub_run_id": run_id, "sub_session_id": session}
+        run_id, session = runs.named(call.idempotency_key)
+        told = {"tool_call_id": call.call_id, "sub_run_id": run_id, "sub_session_id": session}
         ctx.emit(RunEvent(type="sub_run_started", **told, agent=program.name))
-        ended = await runs.run(scope, call_id, program, prompt)
+        ended = await runs.run(scope, call.call_id, call.idempotency_key, program, prompt)
         ctx.emit(RunEvent(type="sub_run_finished", **told, status=ended.status, stop_reason=ended.stop_reason))
         return ended
 

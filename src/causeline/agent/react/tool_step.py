@@ -109,12 +109,13 @@ class ToolStep:
         scope, options = self.talk.scope, self.talk.options
         return ToolContext(
             call_id=call.call_id,
+            idempotency_key=call.idempotency_key,
             run_id=scope.run_id,
             session_id=scope.session_id,
             attempt=max(self.calls[call.call_id].attempts, 1),
             context=self.ctx.state.get("context") or {},
             progress=progress,
-            sub_run=below(self.ctx, scope, call.call_id),
+            sub_run=below(self.ctx, scope, call),
             timeout=tool.timeout if tool and tool.timeout is not None else options.tool_timeout,
             retries=tool.retries if tool and tool.retries else options.tool_retries,
         )

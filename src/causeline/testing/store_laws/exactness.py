@@ -119,6 +119,8 @@ class ExactLaws:
             reason="w",
             attempts=5,
             reported={"context_patch": {"k": None}},
+            idempotency_key="ik_1",
+            decisions=[{"decision": "edit", "by": "ada", "args": {"a": 2}}],
         )
         assert [one.name for one in fields(Call) if getattr(call, one.name) in (one.default, None)] == []
         writer = await begin(store)

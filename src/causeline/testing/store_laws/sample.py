@@ -76,6 +76,8 @@ def new_interrupt(checkpoint: str, name: str = "int_1", run: str = "r1", session
         "arguments": {"q": "cats"},
         "question": "May it?",
         "reason": "effects",
+        "path": ["librarian", "helper"],
+        "parent_call": "call_9",
     }
     return Interrupt(**(given | fields))
 

@@ -272,35 +272,37 @@ def call_columns(call: Call) -> Columns:
     """For `call_put`, after the run."""
     body = dump_small([
         call.name, call.arguments, call.args_hash, call.index, call.step, call.client, call.ok, call.result, call.reason, call.attempts,
-        call.reported,
+        call.reported, call.idempotency_key, call.decisions,
     ])  # fmt: skip
     return (text_bytes(call.call_id), STATE_CODES[call.state], body, _ORIGINS[call.state])
 
 
 def call_from(row: Columns) -> CallRow:
     """From `rows_call`."""
-    name, arguments, args_hash, index, step, client, ok, result, reason, attempts, reported = load(row[3])
+    name, arguments, args_hash, index, step, client, ok, result, reason, attempts, reported, key, decisions = load(row[3])
     call = Call(
         call_id=bytes_text(row[1]), name=name, arguments=arguments, args_hash=args_hash, state=STATES[row[2]], index=index, step=step,
-        client=client, ok=ok, result=result, reason=reason, attempts=attempts, reported=reported,
+        client=client, ok=ok, result=result, reason=reason, attempts=attempts, reported=reported, idempotency_key=key, decisions=decisions,
     )  # fmt: skip
     return CallRow(run=row[0], call=call)
 
 
 def interrupt_columns(row: Interrupt) -> Columns:
     """For `interrupt_put`, after the session."""
-    body = dump([row.kind, row.tool_call_id, row.name, row.args_hash, row.arguments, row.question, row.reason])
+    body = dump([
+        row.kind, row.tool_call_id, row.name, row.args_hash, row.arguments, row.question, row.reason, row.path, row.parent_call,
+    ])  # fmt: skip
     decision = dump_or_none(row.decision)
     return (row.id, row.run, pack_checkpoint(row.checkpoint), row.state, row.answered_by, decision, body)
 
 
 def interrupt_from(row: Columns) -> Interrupt:
     """From `rows_interrupt`."""
-    kind, tool_call_id, name, args_hash, arguments, question, reason = load(row[7])
+    kind, tool_call_id, name, args_hash, arguments, question, reason, path, parent_call = load(row[7])
     return Interrupt(
         id=row[1], session=row[0], run=row[2], checkpoint="ck_" + row[3].hex(), kind=kind, tool_call_id=tool_call_id, name=name,
         args_hash=args_hash, arguments=arguments, question=question, reason=reason, state=row[4], decision=load_or_none(row[6]),
-        answered_by=row[5],
+        answered_by=row[5], path=path, parent_call=parent_call,
     )  # fmt: skip
 
 
