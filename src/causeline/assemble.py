@@ -20,7 +20,7 @@ from causeline.graph import Document, Node
 from causeline.models.emulated_tools import in_mode
 from causeline.models.fallback_model import FallbackModel
 from causeline.models.model import Model, ToolMode
-from causeline.models.retry_model import RetryModel
+from causeline.models.retry_model import MAX_WAIT, RetryModel
 from causeline.models.thinking_model import ThinkingModel
 from causeline.policy import RetryPolicy
 from causeline.runtime.handle import RunResult
@@ -137,7 +137,7 @@ class Agent(AgentDefinition):
 def opened(options: Options) -> Model:
     """The model of an agent: each candidate with its retries and in its tool mode, then the fallbacks in order."""
     clock = SystemClock()
-    policy = RetryPolicy(max_attempts=options.max_retries + 1, base_delay=0.5, max_delay=60.0)
+    policy = RetryPolicy(max_attempts=options.max_retries + 1, base_delay=0.5, max_delay=60.0, max_wait=MAX_WAIT)
     mode = None if options.tool_mode == "native" else options.tool_mode
     models = [in_mode(RetryModel(ThinkingModel(one), policy, clock=clock), mode) for one in _candidates(options)]
     return models[0] if len(models) == 1 else FallbackModel(models)

@@ -49,6 +49,7 @@ class RetryPolicy:
     strategy: Strategy = "exponential"
     base_delay: float = 1.0
     max_delay: float = 30.0
+    max_wait: float | None = None
     multiplier: float = 2.0
     jitter_factor: float = 0.1
     retry_on: tuple[str, ...] = ()
@@ -67,7 +68,7 @@ class RetryPolicy:
         """`attempt` is the number of tries already made (from 1); `names` are the error's class names and code.
 
         `random` returns [0, 1); the default gives the middle of the jitter. A `retry_after` from the other
-        side is a lower bound of the wait, capped at `max_delay`.
+        side is a lower bound of the wait, capped at `max_wait` (default: `max_delay`).
         """
         if attempt >= self.max_attempts or names & set(self.abort_on):
             return GiveUp()
@@ -77,7 +78,8 @@ class RetryPolicy:
         elif retryable is False:
             return GiveUp()
         delay = self.delay(attempt, previous=previous, random=random)
-        return After(min(max(delay, retry_after or 0.0), max(self.max_delay, delay)))
+        longest = self.max_delay if self.max_wait is None else self.max_wait
+        return After(min(max(delay, retry_after or 0.0), max(longest, delay)))
 
     def delay(self, attempt: int, *, previous: float = 0.0, random: Callable[[], float] = lambda: 0.5) -> float:
         """Seconds to wait after try number `attempt`. Decorrelated jitter is uniform between `base_delay` and

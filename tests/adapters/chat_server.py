@@ -66,7 +66,7 @@ def wrong_tools(body: dict[str, Any]) -> Iterable[str]:
 
 class ChatServer:
     """`answers` are used in turn, the last for ever. An answer is a list of chunks to stream (a str is sent as it is), or
-    `{status?, headers?, body}`. In a list, `"cut"` breaks the connection and `"hold"` waits for the client to leave."""
+    `{status?, headers?, body}` or `{raw, kind}`. In a list, `"cut"` breaks the connection and `"hold"` waits for the client to leave."""
 
     def __init__(self) -> None:
         self.answers: list[Any] = [[*text_chunks("one ", "two ", "three"), USAGE, END]]
@@ -106,8 +106,9 @@ class ChatServer:
         return await self.stream(reader, writer, answer)
 
     async def whole(self, writer: asyncio.StreamWriter, answer: dict[str, Any]) -> bool:
-        data = json.dumps(answer["body"]).encode()
-        lines = [f"HTTP/1.1 {answer.get('status', 200)} X", "content-type: application/json", f"content-length: {len(data)}"]
+        data = answer["raw"].encode() if "raw" in answer else json.dumps(answer["body"]).encode()
+        kind = answer.get("kind", "application/json")
+        lines = [f"HTTP/1.1 {answer.get('status', 200)} X", f"content-type: {kind}", f"content-length: {len(data)}"]
         lines += [f"{name}: {value}" for name, value in answer.get("headers", {}).items()]
         writer.write(("\r\n".join(lines) + "\r\n\r\n").encode() + data)
         await writer.drain()

@@ -3,7 +3,8 @@ from contextlib import aclosing
 
 import pytest
 
-from causeline.adapters.models.openai import MissingKey, OpenAIModel, _clients
+from causeline.adapters.models.connection import MissingKey, open_clients
+from causeline.adapters.models.openai import OpenAIModel
 from causeline.errors import Invalid
 from causeline.models.failures import (
     BadReply,
@@ -86,7 +87,7 @@ async def test_a_history_of_every_shape_passes_a_strict_server(server, model):
     assert asked["content"][0]["text"] == "What is this? \ufffd"
     assert called["content"] is None
     assert [call["function"] for call in called["tool_calls"]] == [
-        {"name": "lookup", "arguments": '{"q": "\ufffd'},
+        {"name": "lookup", "arguments": '{"unparsed_arguments":"{\\"q\\": \\"\ufffd"}'},
         {"name": "no_such_tool_", "arguments": '{"n":1000000000000000000000000000000,"t":"\ufffd"}'},
     ]
     assert (first["content"], second["content"]) == ("a\0b", "c\ufffdd")
@@ -149,14 +150,9 @@ async def test_event_streams_are_read_by_the_rules(server, model):
     assert (await collect(model.stream(ASKED))).text == "no space two lines cr😀"
 
 
-async def test_an_end_without_a_mark_or_a_mark_without_a_reason_is_an_end(server, model):
-    server.answers = [
-        text_chunks("a"),
-        [*text_chunks("a", finish=None), END],
-        [call_chunk(0, "c", "lookup", "{}"), END],
-        [*text_chunks("a"), "data: [DONE]"],
-    ]
-    assert [(await collect(model.stream(ASKED))).finish for _ in range(4)] == ["stop", "stop", "tool_calls", "stop"]
+async def test_an_end_without_a_mark_is_an_end(server, model):
+    server.answers = [text_chunks("a"), [*text_chunks("a"), "data: [DONE]"], [call_chunk(0, "c", "lookup", "{}", "stop"), END]]
+    assert [(await collect(model.stream(ASKED))).finish for _ in range(3)] == ["stop", "stop", "tool_calls"]
 
 
 @pytest.mark.parametrize(
@@ -205,8 +201,24 @@ async def test_a_failure_does_not_repeat_the_password_of_an_address(monkeypatch)
         ([*text_chunks("a", finish=None), {"error": {"message": "boom", "code": 500}}], ModelUnavailable),
         ([*text_chunks("a", finish=None), "cut"], StreamCut),
         ([*text_chunks("a", finish=None)], StreamCut),
+        ([*text_chunks("a", finish=None), END], StreamCut),
+        ([call_chunk(0, "c", "lookup", "{}"), END], StreamCut),
+        ([*text_chunks("a", finish="error"), END], StreamCut),
+        ([*text_chunks("a", finish=None), {"object": "error", "message": "engine died", "code": "502"}], ModelUnavailable),
+        (
+            [*text_chunks("a", finish=None), 'event: error\ndata: {"message": "overloaded", "type": "overloaded_error"}\n\n'],
+            ModelUnavailable,
+        ),
+        ([{"choices": [{"index": 0, "delta": {}, "error": {"message": "bad key", "code": 401}}]}], KeyRefused),
+        ([{"choices": [None]}], BadReply),
+        ([{"choices": {}}], BadReply),
+        ([{"choices": [{"delta": "x"}]}], BadReply),
+        ([{"choices": [{"delta": {"tool_calls": [None]}}]}], BadReply),
+        ([{"choices": [{"delta": {"tool_calls": {"id": "c1"}}}]}], BadReply),
+        ([{"choices": [{"delta": {"tool_calls": [{"index": 0, "function": "lookup"}]}}]}], BadReply),
+        ({"status": 307, "headers": {"location": "http://127.0.0.1:9/v1"}, "body": {}}, UnknownModel),
         (["data: nonsense\n\n"], BadReply),
-        ([END], BadReply),
+        ([END], StreamCut),
     ],
 )
 async def test_a_failure_is_told_by_its_kind(server, model, answer, error):
@@ -276,7 +288,7 @@ async def test_one_connection_serves_all_models_of_a_server(server, model):
     assert (await collect(other.stream(ASKED))).text == "one two three"
     assert server.connections == 1
     await other.aclose()
-    assert _clients[asyncio.get_running_loop()] == {}
+    assert open_clients[asyncio.get_running_loop()] == {}
 
 
 def test_a_model_works_in_one_event_loop_after_another():
@@ -350,15 +362,16 @@ def test_a_server_on_this_machine_needs_no_key(monkeypatch, url):
 
 
 async def test_a_message_is_converted_once_in_its_life(server, model, monkeypatch):
-    import causeline.adapters.models.openai as adapter
-    from causeline.adapters.models.wire import message_bytes
-    from causeline.models.rendered_messages import Rendered
+    from causeline.adapters.models.chat_request import ChatMessages
 
+    render = ChatMessages.render
     converted = []
-    monkeypatch.setattr(adapter, "_rendered", Rendered(lambda message: converted.append(message) or message_bytes(message)))
+    monkeypatch.setattr(ChatMessages, "render", lambda self, message: converted.append(message) or render(self, message))
+    model = OpenAIModel("fake", base_url=server.url)
     history = [Message("user", f"{number}") for number in range(50)]
     await collect(model.stream(Request(history)))
     history.append(Message("user", "new"))
     await collect(model.stream(Request(history)))
     assert len(converted) == 51
     assert [sent["content"] for sent in server.requests[1]["messages"]] == [message.text for message in history]
+    await model.aclose()

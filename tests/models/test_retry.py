@@ -6,7 +6,7 @@ import pytest
 from causeline.models.failures import ContextTooLong, ModelUnavailable, QuotaSpent, RateLimited
 from causeline.models.messages import Message
 from causeline.models.model import Attempt, Request, Retracted, TextDelta
-from causeline.models.retry_model import RetryModel
+from causeline.models.retry_model import MAX_WAIT, RetryModel
 from causeline.models.scripted_model import ScriptedModel
 from causeline.models.stream import collect, fold
 from causeline.policy import RetryPolicy
@@ -106,3 +106,12 @@ class Small(ScriptedModel):
 def test_it_goes_by_the_name_and_mode_of_its_model():
     model = RetryModel(Small([], name="inner"), POLICY, clock=StillClock())
     assert (model.name, model.prefers) == ("inner", "schema")
+
+
+async def test_a_provider_that_asks_for_an_hour_is_waited_for_two_minutes_and_that_is_told():
+    clock = StillClock()
+    model = ScriptedModel([{"text": "late", "status": 429, "headers": {"Retry-After": "3600"}, "times": 1}])
+    policy = RetryPolicy(max_attempts=2, max_wait=MAX_WAIT)
+    reply = await collect(RetryModel(model, policy, clock=clock, random=lambda: 0.5).stream(Request([Message("user", "?")])))
+    assert (reply.text, reply.attempts[0].wait) == ("late", 120.0)
+    assert "asked to wait 3600 s, waits 120 s" in reply.attempts[0].message

@@ -71,7 +71,7 @@ class KeyRefused(ModelRefused):
 
 
 class UnknownModel(ModelRefused):
-    """The provider has no such model or path."""
+    """The provider has no such model or path, or it lives at another address."""
 
     code = "model_not_found"
     advice = "Check the model's name, base_url and chat_path."
@@ -84,13 +84,19 @@ class ContextTooLong(ModelRefused):
     advice = 'Shorten the conversation, use context_mode="causal", or a model with a larger window.'
 
 
+class PartNotTaken(ModelRefused):
+    """A message holds a picture, a sound or a file, and the model takes none."""
+
+    code = "part_not_taken"
+
+
 _TOO_LONG = ("context_length_exceeded", "exceed_context_size", "context length", "context window", "prompt is too long", "maximum context")
 _QUOTA = ("insufficient_quota", "billing", "credit balance", "insufficient credit")
 _RETRY_STATUS = frozenset({408, 409, 425})
 
 
 def failure(status: int, message: str, *, detail: str = "", retry_after: float | None = None, model: str = "") -> ModelError:
-    """The error for an HTTP `status` from 400 up. `detail` is the provider's own code or type, if it gave one."""
+    """The error for an HTTP `status` from 300 up. `detail` is the provider's own code or type, if it gave one."""
     kind = _kind(status, f"{message} {detail}".lower())
     facts: dict[str, Any] = {"status": status, "model": model, "detail": detail}
     if issubclass(kind, ModelUnavailable):
@@ -104,9 +110,24 @@ def _kind(status: int, said: str) -> type[ModelUnavailable] | type[ModelRefused]
         return QuotaSpent if status == 402 or any(word in said for word in _QUOTA) else RateLimited
     if status >= 500 or status in _RETRY_STATUS:
         return ModelUnavailable
+    if status < 400:
+        return UnknownModel  # A redirect, which is not followed: the key would go along.
     if status == 413 or any(word in said for word in _TOO_LONG):
         return ContextTooLong
     return {401: KeyRefused, 403: KeyRefused, 404: UnknownModel}.get(status, ModelRefused)
+
+
+_FAILED_FINISHES = frozenset({
+    "error", "abort", "aborted", "cancelled", "canceled", "failed", "failure", "network_error", "server_error", "timeout", "overloaded",
+    "insufficient_system_resource", "malformed_function_call", "unexpected_tool_call", "missing_thought_signature",
+})  # fmt: skip
+
+
+def failed_finish(reason: str, model: str) -> ModelError | None:
+    """The failure a reply ended in, if the word it ended with is one for a failure of the provider."""
+    if reason.lower() not in _FAILED_FINISHES:
+        return None
+    return StreamCut(f"The reply of model {model} ended in a failure of the provider: {reason}.", model=model, detail=reason)
 
 
 def seconds_to_wait(value: str | None, *, now: float) -> float | None:

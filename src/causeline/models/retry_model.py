@@ -15,6 +15,10 @@ from causeline.models.wrapper_model import WrapperModel
 from causeline.policy import Clock, GiveUp, RetryPolicy, error_names
 
 
+MAX_WAIT = 120.0
+"""Seconds. A provider may ask for an hour; it is waited for so long at most, and the Attempt says what was asked for."""
+
+
 class RetryModel(WrapperModel):
     """`model`, tried again as `policy` says. Before each wait an Attempt says how long it is, in seconds."""
 
@@ -45,11 +49,16 @@ class RetryModel(WrapperModel):
                     error.facts["attempts"] = [*(entry.to_json() for entry in attempts), *tries_of(error, self.name)]
                     raise
                 wait = decision.seconds
-                attempts.append(Attempt(self.name, error.code, error.message, wait))
+                attempts.append(Attempt(self.name, error.code, _told(error, wait), wait))
             if streamed:
                 yield Retracted(attempts[-1].code)
             yield attempts[-1]
             await self._clock.sleep(wait)
+
+
+def _told(error: ModelError, wait: float) -> str:
+    asked = getattr(error, "retry_after", None)
+    return error.message if asked is None or asked <= wait else f"{error.message} (asked to wait {asked:g} s, waits {wait:g} s)"
 
 
 def tries_of(error: ModelError, model: str) -> list[object]:

@@ -7,8 +7,8 @@ nothing is awaited.
 Items: `{text?, calls?: [{id?, name, arguments}], finish_reason?, reasoning?, delay?, pace?, status?, headers?,
 body?, cut_after?, times?, usage?}`. `arguments` is an object or raw text. `delay` and `pace` are seconds before the
 reply and between its pieces. `status` fails like an HTTP answer with that status, `cut_after` breaks off after so
-many deltas; both do so while `Request.attempt < times`, and always when there is no `times`. After the last item
-the model says "done".
+many deltas, a `finish_reason` such as `error` fails where the reply would end; all do so while
+`Request.attempt < times`, and always when there is no `times`. After the last item the model says "done".
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from causeline.errors import Invalid
-from causeline.models.failures import ModelError, StreamCut, failure, seconds_to_wait
+from causeline.models.failures import ModelError, StreamCut, failed_finish, failure, seconds_to_wait
 from causeline.models.model import CallDelta, Delta, Finish, ReasoningDelta, Request, Served, TextDelta, Usage
 
 _WORDS = re.compile(r"\S+\s*|\s+")
@@ -100,6 +100,8 @@ class ScriptedModel:
             raise item.error(self.name)
         deltas = item.deltas if item.cut_after is None or not failing else item.deltas[: item.cut_after]
         for delta in deltas:
+            if failing and type(delta) is Finish and (failed := failed_finish(delta.reason, self.name)) is not None:
+                raise failed
             yield delta
             if item.pace:
                 await asyncio.sleep(item.pace)

