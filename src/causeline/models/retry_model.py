@@ -14,7 +14,6 @@ from causeline.models.model import Attempt, Delta, Model, Request, Retracted, is
 from causeline.models.wrapper_model import WrapperModel
 from causeline.policy import Clock, GiveUp, RetryPolicy, error_names
 
-
 MAX_WAIT = 120.0
 """Seconds. A provider may ask for an hour; it is waited for so long at most, and the Attempt says what was asked for."""
 
