@@ -23,6 +23,7 @@ from causeline.models.model import Model, ToolMode
 from causeline.models.retry_model import MAX_WAIT, RetryModel
 from causeline.models.thinking_model import ThinkingModel
 from causeline.policy import RetryPolicy
+from causeline.runtime.engine_room import GRACE_SECONDS
 from causeline.runtime.handle import RunResult
 from causeline.runtime.inputs import Prompt
 from causeline.runtime.program import Program
@@ -170,9 +171,31 @@ def _candidate(model: str | Model, own: Mapping[str, Any], base: Path | None) ->
     return open_model(model, base=base, **own) if isinstance(model, str) else model
 
 
-def open(url: str = "memory://", *, owner: str = "default", agents: Sequence[Program] = ()) -> Runtime:
-    """A runtime over the store at `url` (`memory://`, `sqlite:///path`, `postgresql://...`), to be used as `async with`."""
-    return Runtime(open_store(url), owner=owner, programs=agents, build=agent_of)
+def open(
+    url: str = "memory://",
+    *,
+    owner: str = "default",
+    agents: Sequence[Program] = (),
+    deps: Any = None,
+    adopts: bool | None = None,
+    grace: float = GRACE_SECONDS,
+) -> Runtime:
+    """A runtime over the store at `url` (`memory://`, `sqlite:///path`, `postgresql://...`), to be used as `async with`.
+
+    `deps` is an object for tools and nodes of runs that come with none. Runs of the given agents that nobody drives any more, since their
+    process is gone, go on here at once, unless `adopts` is False. Leaving takes nothing new, lets calls that have begun finish for at most
+    `grace` seconds, and hands the runs back.
+    """
+    return Runtime(
+        open_store(url),
+        owner=owner,
+        programs=agents,
+        build=agent_of,
+        deps=deps,
+        adopts=bool(agents) if adopts is None else adopts,
+        heart_store=None if url.startswith("memory:") else lambda: open_store(url),
+        grace=grace,
+    )
 
 
 def load_agent(path: str | Path, **overrides: Any) -> Agent:

@@ -182,7 +182,7 @@ async def test_while_a_step_is_committed_it_is_kept_and_at_most_the_next_one_is_
 
     store = Stopping(node)
     async with stage(Turns([calls(("look", {}, "a")), {"text": "done"}], [{"text": "fine"}]), [look], store=store) as s:
-        store.stop = lambda run_id: s.runtime._dispatch.stop("default", run_id)
+        store.stop = lambda run_id: s.runtime._dispatch.driving.stop(("default", run_id))
         result = await s.run("go")
         steps = [one.node for one in await s.steps()]
         place = TRAIL.index(node)

@@ -80,10 +80,12 @@ def runtime(store: Store, *agents: Any, **more: Any) -> Runtime:
 async def beside(store: Store, *agents: Any, **more: Any) -> AsyncIterator[Runtime]:
     """One more runtime over a store that is open already, as another process would have it."""
     other = runtime(store, *agents, **more)
+    other.room._open = True
     other._dispatch.open()
     try:
         yield other
     finally:
+        other.room._closed = True
         await other._dispatch.close()
 
 

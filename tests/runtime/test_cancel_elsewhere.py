@@ -125,7 +125,7 @@ async def test_agents_built_from_what_a_run_has_stored_are_closed_with_the_runti
 
 def runtime_with(store: Any, build: Any, *agents: Any) -> Any:
     rt = runtime(store, *agents)
-    rt._build = build
+    rt.room.programs.build = build
     return rt
 
 

@@ -10,7 +10,7 @@ import pytest
 import causeline
 from causeline.errors import Conflict, Unavailable
 from causeline.models.scripted_model import ScriptedModel
-from causeline.runtime.lease import LeaseWatch, evidently_gone, looked_up, new_holder, retire
+from causeline.runtime.lease import LeaseWatch, evidently_gone, new_holder, retire
 from causeline.runtime.records import Commit, Run, RunPatch
 from causeline.runtime.times import SystemClock
 from causeline.testing.faults import Delay, Fail, FaultyStore
@@ -44,15 +44,24 @@ def working(effects, *, seconds=0.0, script=LOOP, **policy):
 # judging
 
 
-def test_a_holder_on_this_machine_is_looked_up_and_never_judged_by_its_counter():
+def test_a_dead_holder_on_this_machine_is_gone_at_once_and_a_silent_one_after_a_lease():
     holder = new_holder()
     run = Run(id="r", session="s", owner="o", status="running", agent="a", created_at="", holder=holder, epoch=1)
     watch = LeaseWatch(15)
-    assert looked_up(holder)
-    assert [watch.expired(run, now) for now in (0, 15, 1e9)] == [False] * 3
+    assert not evidently_gone(holder)
+    assert [watch.expired(run, now) for now in (0, 14.9, 15)] == [False, False, True]
     retire(holder)
     assert evidently_gone(holder)
-    assert watch.expired(run, 0)
+    assert LeaseWatch(15).expired(run, 0)
+
+
+def test_a_holder_whose_process_ids_are_numbered_apart_is_judged_by_its_lease():
+    """Containers may share host name and boot: there, no such process here says nothing."""
+    holder = json.dumps({**json.loads(new_holder()), "space": "pid:[1]", "pid": 2**22 + 1})
+    run = Run(id="r", session="s", owner="o", status="running", agent="a", created_at="", holder=holder, epoch=1)
+    watch = LeaseWatch(15)
+    assert not evidently_gone(holder)
+    assert [watch.expired(run, now) for now in (0, 14.9, 15)] == [False, False, True]
 
 
 def test_a_holder_elsewhere_is_gone_when_its_counter_stood_still_for_a_lease_on_the_observers_clock():
@@ -148,7 +157,7 @@ async def test_a_tool_that_takes_longer_than_the_lease_is_not_overtaken(store):
     effects: list[int] = []
     agent = working(effects, seconds=0.7, script=[asks(("work", {"n": 1}, "a")), {"text": "done"}])
     rt = runtime(store, agent, lease_seconds=0.3, beat_seconds=0.05)
-    rt._dispatch.holder = stranger()
+    rt._dispatch.holder = rt._dispatch.driving.holder = rt._dispatch._heart._holder = stranger()
     async with rt:
         run = await rt.start(agent, "go", session="s")
         async with beside(store, agent, lease_seconds=0.3, beat_seconds=0.05) as observer:

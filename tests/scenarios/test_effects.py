@@ -49,9 +49,8 @@ async def test_a_finished_call_beside_a_paused_one_is_not_run_again(world: World
     assert (done.status, world.effects.lines) == ("succeeded", ["free 1", "gated 2"])
 
 
-async def test_a_tool_slower_than_the_lease_is_not_started_elsewhere(world: World, monkeypatch):
+async def test_a_tool_slower_than_the_lease_is_not_started_elsewhere(world: World):
     """A holder whose counter moves is alive, however long its tool takes, also for those who cannot look at its process."""
-    monkeypatch.setattr(lease, "looked_up", lambda holder: False)
     going = asyncio.Event()
 
     @tool
@@ -64,15 +63,15 @@ async def test_a_tool_slower_than_the_lease_is_not_started_elsewhere(world: Worl
     agent, _ = playing([calls(("slow", {})), {"text": "done"}], [slow])
     async with AsyncExitStack() as stack:
         holder = await stack.enter_async_context(world.process(agent))
-        holder._dispatch._beat_seconds = 0.02  # before its heartbeat first sleeps
+        holder._dispatch._heart._seconds = 0.02  # before its heartbeat first sleeps
         other = await stack.enter_async_context(world.process(agent))
-        other._dispatch._watch = lease.LeaseWatch(0.3)
+        other._dispatch.watch = lease.LeaseWatch(0.3)
         run = await holder.start(agent, "go", session="s")
         await until(lambda: world.effects.lines)
         working = asyncio.create_task(other.work())
         seen = [one.beat for one in await other.store.rows(Run, owner="default")]
         await until(partial(beaten, other, run.id, seen[0] + 30))
-        assert not other._dispatch.drives("default", run.id)
+        assert ("default", run.id) not in other._dispatch.driving
         going.set()
         done = await run.result()
         working.cancel()
@@ -86,7 +85,6 @@ async def beaten(runtime, run_id: str, times: int) -> bool:
 
 async def test_a_holder_that_was_taken_for_dead_cannot_write_any_more(world: World, monkeypatch):
     """Its late result is refused; the call is of unknown outcome, once, and is not run a second time."""
-    monkeypatch.setattr(lease, "looked_up", lambda holder: False)
     going = asyncio.Event()
 
     @tool
@@ -98,13 +96,13 @@ async def test_a_holder_that_was_taken_for_dead_cannot_write_any_more(world: Wor
 
     agent, model = playing([calls(("slow", {}, "a")), {"text": "done"}], [slow])
     async with world.process(agent) as holder, world.process(agent) as other:
-        other._dispatch._watch = lease.LeaseWatch(0.05)
+        other._dispatch.watch = lease.LeaseWatch(0.05)
         run = await holder.start(agent, "go", session="s")
         await until(lambda: world.effects.lines)
         monkeypatch.setattr(other._dispatch, "gone", lambda run: _yes())
         done = await (await other.resume(run.id)).result()
         going.set()
-        await until(lambda: not holder._dispatch.drives("default", run.id))
+        await until(lambda: ("default", run.id) not in holder._dispatch.driving)
         told = [one.text for one in await other.messages("s") if one.role == "tool"]
         assert (await states(other, run.id), (await other.run(run.id)).epoch) == ({"a": "unknown"}, 2)
     assert (done.answer, world.effects.lines) == ("done", ["slow"])

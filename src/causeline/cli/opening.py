@@ -31,7 +31,7 @@ async def opened(store: str, *agents: Agent, new: bool = False) -> AsyncGenerato
         file = store.removeprefix(_SQLITE)
         raise Missing(f"there is no store at {file}; `causeline run` makes one, --store or {STORE_VARIABLE} names another")
     try:
-        async with open_runtime(store, agents=agents) as runtime:
+        async with open_runtime(store, agents=agents, adopts=False) as runtime:
             yield runtime
     finally:
         for agent in agents:

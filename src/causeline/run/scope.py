@@ -21,7 +21,8 @@ class RunScope:
     with the run, `before` the context object of the branch as the run found it. `answers` maps call ids to
     decisions `{decision, value?, reason?}`. `asked_by` is the id of the message with the calls that are open.
     `retracted` are ids of messages that a process before this one began and did not finish. `facts` belong to the
-    step under way: the recorder takes them with the step's commit and leaves an empty dict.
+    step under way: the recorder takes them with the step's commit and leaves an empty dict. `deps` is an object of the caller's for tools
+    and nodes; it is never stored.
     """
 
     run_id: str
@@ -36,6 +37,7 @@ class RunScope:
     asked_by: str = ""
     retracted: set[str] = field(default_factory=set[str])
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
+    deps: Any = None
 
     def idempotency_key(self, call_id: str) -> str:
         """The key of a call whose row this run opens."""

@@ -1,7 +1,8 @@
 """Who holds a run, and whether that holder is evidently gone.
 
-Law: clocks of two machines are never compared. A holder on this host and boot is looked up; any other one is
-gone when its counter has not moved for the length of a lease on the observer's own monotonic clock.
+Law: clocks of two machines are never compared. A holder whose process is gone from this host, boot and PID namespace is gone at once. Any
+other one, be it alive and silent on this host, is gone when its counter has not moved for the length of a lease on the observer's own
+monotonic clock.
 """
 
 import json
@@ -22,7 +23,8 @@ _living: set[str] = set()
 def new_holder() -> str:
     """A name for one runtime of this process, with what is needed to see later whether it lives."""
     pid = os.getpid()
-    holder = {"host": platform.node(), "boot": _boot(), "pid": pid, "born": _born(pid), "nonce": secrets.token_hex(8)}
+    place = {"host": platform.node(), "boot": _boot(), "space": _pid_namespace()}
+    holder = {**place, "pid": pid, "born": _born(pid), "nonce": secrets.token_hex(8)}
     text = json.dumps(holder, separators=(",", ":"))
     _living.add(text)
     return text
@@ -34,22 +36,18 @@ def retire(holder: str) -> None:
 
 
 def evidently_gone(holder: str | None) -> bool:
-    """True when the holder lived on this host and boot and is there no more. False when it lives, or cannot be looked up."""
+    """True when the holder's process is seen to be gone: it lived on this host and boot, in a PID namespace that this process sees too,
+    and is there no more. False says nothing about a holder."""
     if holder is None:
         return True
     told = _read(holder)
-    if told is None or told.get("host") != platform.node() or told.get("boot") != _boot():
+    here = {"host": platform.node(), "boot": _boot(), "space": _pid_namespace()}
+    if told is None or any(told.get(field) != value for field, value in here.items()):
         return False
     pid = told.get("pid")
     if pid == os.getpid() and told.get("born") == _born(os.getpid()):
         return holder not in _living
     return not isinstance(pid, int) or _born(pid) != told.get("born")
-
-
-def looked_up(holder: str | None) -> bool:
-    """Whether this process can see for itself if the holder lives: same host, same boot."""
-    told = _read(holder) if holder else None
-    return told is not None and told.get("host") == platform.node() and told.get("boot") == _boot()
 
 
 def describe(holder: str | None) -> str:
@@ -69,20 +67,18 @@ class LeaseWatch:
     """Remembers when each run's lease was last seen to move."""
 
     def __init__(self, lease_seconds: float = LEASE_SECONDS) -> None:
-        self._lease = lease_seconds
+        self.lease_seconds = lease_seconds
         self._seen: dict[tuple[str, str], _Seen] = {}
 
     def expired(self, run: Run, now: float) -> bool:
         """Whether the holder is gone, as far as this observer can tell at monotonic time `now`."""
         if evidently_gone(run.holder):
             return True
-        if looked_up(run.holder):
-            return False  # it lives, however long its counter stands still
         seen = self._seen.get(run.key)
         if seen is None or (seen.epoch, seen.beat) != (run.epoch, run.beat):
             self._seen[run.key] = _Seen(run.epoch, run.beat, now)
             return False
-        return now - seen.since >= self._lease
+        return now - seen.since >= self.lease_seconds
 
     def forget(self, run: Run) -> None:
         self._seen.pop(run.key, None)
@@ -99,6 +95,14 @@ def _read(holder: str) -> dict[str, Any] | None:
 def _boot() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _pid_namespace() -> str:
+    """Which process ids this process sees: containers that share host and boot may still number their processes apart."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
     except OSError:
         return ""
 

@@ -72,17 +72,17 @@ class Runner:
         }
         self._dispatcher.register_all([program.document, *program.documents], program.nodes, reducers=self._reducers)
 
-    async def load(self, run: Run) -> Loaded:
+    async def load(self, run: Run, deps: object = None) -> Loaded:
         """Open the program, read the run's branch and stand at its next step. Has to be driven then, which closes the program.
         Raises what the program, the store or the engine raises."""
         await self.program.open()
         try:
-            return await self._load(run)
+            return await self._load(run, deps)
         except BaseException:
             await self.program.close()
             raise
 
-    async def _load(self, run: Run) -> Loaded:
+    async def _load(self, run: Run, deps: object) -> Loaded:
         asked = [row for name in run.answers for row in await self.store.rows(Interrupt, owner=run.owner, id=name)]
         if asked and run.head is None:
             # A run that answered other questions of this pause may have paused again since this one was asked for.
@@ -92,6 +92,7 @@ class Runner:
         branch = Branch.read(links, self._reducers)
         beginning = beginning_of(run, branch.head, asked_at=asked[0].checkpoint if asked else None, fresh=self.program.fresh)
         scope = scope_of(run, asked)
+        scope.deps = deps
         scope.before = context_at(links, run.base)
         scope.asked_by = branch.asked_by()
         if run.head is None:

@@ -11,29 +11,32 @@ from causeline.errors import Conflict, Invalid, Missing, Unavailable
 from causeline.events import Event
 from causeline.models.messages import Message
 from causeline.policy import Clock
-from causeline.run.scope import Recall, RunScope, SubRuns
+from causeline.run.scope import RunScope
 from causeline.runtime.branch_history import Branch
-from causeline.runtime.dispatch import Dispatch
-from causeline.runtime.feed import Feed
+from causeline.runtime.dispatch import Given
+from causeline.runtime.driving import first_given
+from causeline.runtime.engine_room import GRACE_SECONDS, EngineRoom
 from causeline.runtime.handle import RunHandle, RunResult
 from causeline.runtime.inputs import Prompt, context_object, decisions_by_interrupt, input_messages, tool_definitions
 from causeline.runtime.interrupts import check_decision
-from causeline.runtime.lease import BEAT_SECONDS, LEASE_SECONDS, describe
+from causeline.runtime.lease import BEAT_SECONDS, LEASE_SECONDS
 from causeline.runtime.program import Program
+from causeline.runtime.programs import Build
 from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Interrupt, OnBusy, Run, Session
 from causeline.runtime.run_names import checked_name, given_name, new_name
-from causeline.runtime.run_recall import LogRecall
 from causeline.runtime.session_verbs import Sessions
 from causeline.runtime.store import Store
-from causeline.runtime.sub_runs import RunsBelow
 from causeline.runtime.times import SystemClock, iso
-
-Build = Callable[[Mapping[str, Any]], Program]
 
 
 class Runtime(Sessions):
-    """See the module. Use it as `async with`; all methods but `events` are coroutines. `lease_seconds` and `beat_seconds` are
-    how long another process may be silent before its runs are taken over, and how often this one speaks."""
+    """One owner's view of an engine room. Use it as `async with`; all methods but `events` and `of` are coroutines.
+
+    `deps` is an object for tools and nodes of runs that come with none; `adopts` says that runs which other processes left go on
+    here when this is opened, where their agent is given. `grace` is how many seconds begun calls may take to finish when it is
+    closed. `heart_store` makes a store of its own for a heartbeat in a thread. `lease_seconds` and `beat_seconds` are how long another
+    process may be silent before its runs are taken over, and how often this one speaks.
+    """
 
     def __init__(
         self,
@@ -43,31 +46,47 @@ class Runtime(Sessions):
         programs: Sequence[Program] = (),
         build: Build | None = None,
         clock: Clock | None = None,
+        deps: Any = None,
+        adopts: bool = False,
+        heart_store: Callable[[], Store] | None = None,
+        grace: float = GRACE_SECONDS,
         lease_seconds: float = LEASE_SECONDS,
         beat_seconds: float = BEAT_SECONDS,
+        room: EngineRoom | None = None,
     ) -> None:
-        super().__init__(store, owner, clock or SystemClock())
-        self.feed = Feed(store)
-        self._programs: dict[str, Program] = {one.name: one for one in programs}
-        self._build = build
-        self._built: list[Any] = []
-        services: dict[type, object] = {Recall: LogRecall(store)}
-        self._dispatch = Dispatch(
-            store, self.feed, self.clock, self._program_of, services, lease_seconds=lease_seconds, beat_seconds=beat_seconds
+        super().__init__(store, owner, clock or (room.clock if room is not None else SystemClock()))
+        self.deps = deps
+        self._is_view = room is not None
+        self.room = room or EngineRoom(
+            store,
+            programs=programs,
+            build=build,
+            clock=self.clock,
+            deps=deps,
+            heart_store=heart_store,
+            adopts=adopts,
+            grace=grace,
+            lease_seconds=lease_seconds,
+            beat_seconds=beat_seconds,
         )
-        services[SubRuns] = RunsBelow(self._dispatch, self._named)
+        self.feed = self.room.feed
+        self._dispatch = self.room.dispatch
+
+    def of(self, owner: str, *, deps: Any = None) -> "Runtime":
+        """The same verbs for another owner, over the same store, leases and feed. It is open as long as this is; leaving it as
+        `async with` closes nothing."""
+        return Runtime(self.store, owner=owner, deps=deps if deps is not None else self.deps, room=self.room)
 
     async def __aenter__(self) -> Self:
-        await self.store.open()
-        self._dispatch.open()
+        if self._is_view:
+            self.room.check_open()
+        else:
+            await self.room.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._dispatch.close()
-        await self.store.close()
-        for program in self._built:
-            await program.aclose()
-        self._built.clear()
+        if not self._is_view:
+            await self.room.close()
 
     # running
 
@@ -82,14 +101,17 @@ class Runtime(Sessions):
         context: Mapping[str, Any] | None = None,
         tools: Sequence[Mapping[str, Any]] = (),
         on_busy: OnBusy = "reject",
+        drive: bool = True,
+        deps: Any = None,
     ) -> RunHandle:
-        """Start a run. With a known `run_id` and the same input this is that run again.
+        """Start a run. With a known `run_id` and the same input this is that run again. With `drive` False it is only stored, as
+        queued, for whoever drives it: a worker, or `resume`. `deps` is an object for its tools and nodes, which is never stored.
 
         Raises Invalid for bad ids, messages, tools or a graph that cannot run, Missing for an unknown agent or checkpoint, Conflict
         (`session_busy`, `run_conflict`).
         """
-        self._dispatch.check_open()
-        program = self._named(agent)
+        self.room.check_open()
+        program = self.room.programs.named(self.owner, agent)
         if on_busy not in ("reject", "enqueue", "cancel"):
             raise Invalid(f"on_busy is reject, enqueue or cancel, not {on_busy!r}")
         if at is not None:
@@ -102,7 +124,7 @@ class Runtime(Sessions):
             id=checked_name("run id", run_id) if run_id is not None else new_name("run_", now),
             session=checked_name("session id", session) if session is not None else new_name("ses_", now),
             owner=self.owner,
-            status="running",
+            status="running" if drive else "queued",
             agent=program.name,
             created_at=iso(now),
             started_at=iso(now),
@@ -111,12 +133,12 @@ class Runtime(Sessions):
             at=at,
             context=given,
             tools=definitions,
-            holder=self._dispatch.holder,
+            holder=self._dispatch.holder if drive else None,
         )
-        self._dispatch.runner(program)
+        self._dispatch.driving.runner(program)
         program.services(RunScope(run_id=run.id, session_id=run.session, owner=run.owner, started_at=iso(now), client_tools=run.tools))
         await self._check_results(run, messages)
-        return await self._admit(run, program, on_busy, fresh=session is None)
+        return await self._admit(run, Given(program, first_given(deps, getattr(program, "deps", None), self.deps)), on_busy, drive=drive)
 
     async def answer(
         self,
@@ -133,7 +155,7 @@ class Runtime(Sessions):
         Raises Missing for an unknown interrupt, Conflict (`interrupt_closed`) for one answered or superseded, Invalid for a
         decision that does not fit (the interrupt stays open).
         """
-        self._dispatch.check_open()
+        self.room.check_open()
         given = decisions_by_interrupt(decisions)
         known = await self._opened.rows(Run, owner=self.owner, id=checked_name("run id", new_run_id)) if new_run_id is not None else ()
         if known:
@@ -143,16 +165,16 @@ class Runtime(Sessions):
                     code="run_conflict",
                     run=new_run_id,
                 )
-            await self._dispatch.rescue(self.owner, known[0].session)
+            await self._dispatch.accept(known[0])
             return RunHandle(self, known[0].id, known[0].session)
         asked = [await self._interrupt(name) for name in given]
         before = await self._row(asked[0].run)
         apart = any(one.checkpoint != asked[0].checkpoint for one in asked)
         if apart or await self._root(before) != await self._root(await self._row(run_id)):
             raise Missing(f"these interrupts are not of run {run_id}", run=run_id)
-        program = self._named(agent) if agent is not None else self._program_of(before)
+        program = self.room.programs.named(self.owner, agent) if agent is not None else self.room.programs.of(before)
         await self._check_answers(before, program, asked, given)
-        await self._dispatch.rescue(self.owner, before.session)
+        await self._dispatch.accept(before)
         await self._dispatch.ended(self.owner, before.id)
         now = self.clock.now()
         run = Run(
@@ -170,34 +192,30 @@ class Runtime(Sessions):
             tools=before.tools,
             holder=self._dispatch.holder,
         )
-        return await self._admit(run, program, on_busy)
+        return await self._admit(run, Given(program, first_given(getattr(program, "deps", None), self.deps)), on_busy)
 
     async def resume(self, run_id: str, *, agent: Program | str | None = None) -> RunHandle:
-        """Go on with a run whose process is gone. An ended run is returned as it is; a live one raises Conflict."""
+        """Go on with a run whose process is gone, or that only waits for somebody. An ended run is returned as it is; one whose holder
+        is alive raises Conflict, after at most a lease."""
         run = await self._row(run_id)
         if agent is not None:
-            program = self._named(agent)
-            self._programs[run.agent] = program
-        if run.status not in ACTIVE or self._dispatch.drives(self.owner, run_id):
-            return RunHandle(self, run.id, run.session)
-        self._program_of(run)
-        if run.status == "running" and not await self._dispatch.gone(run):
-            raise Conflict(f"run {run_id} is held by {describe(run.holder)}, which is alive", code="run_held", run=run_id)
-        if not await self._dispatch.claim(run):
-            raise Conflict(f"run {run_id} was taken by somebody else just now", code="run_held", run=run_id)
+            self.room.programs.named(self.owner, agent, name=run.agent)
+        if run.status in ACTIVE and not self._dispatch.driving.has(run.key):
+            program = self.room.programs.of(run)
+            await self._dispatch.accept(run, Given(program, first_given(getattr(program, "deps", None), self.deps)), take_over=True)
         return RunHandle(self, run.id, run.session)
 
     async def cancel(self, run_id: str) -> None:
         """Ask a run to stop, and what it has started below itself. Waits for its end where this process drives it;
         one whose process is gone is taken over and ended. Raises Missing."""
-        self._dispatch.check_open()
+        self.room.check_open()
         await self._dispatch.cancel(self.owner, given_name(run_id))
 
     async def work(self, *, concurrency: int = 16) -> None:
         """Drive runs of this store, of all owners, until cancelled: queued ones and those whose process is gone."""
         token = 0
         while True:
-            self._dispatch.check_open()
+            self.room.check_open()
             try:
                 await self._dispatch.take(concurrency)
                 token = await self.store.changed(token, 1.0)
@@ -211,12 +229,12 @@ class Runtime(Sessions):
     async def result(self, run_id: str) -> RunResult:
         """Wait for a run's end and say how it ended. Raises Missing, Misuse when the runtime is closed before that, and what kept
         the run from being recorded."""
-        self._dispatch.check_open()
+        self.room.check_open()
         run = await self._dispatch.ended(self.owner, given_name(run_id))
         asked: Sequence[Interrupt] = ()
         if run.status == "interrupted":
             asked = await self._opened.rows(Interrupt, owner=self.owner, run=run_id)
-        program = self._programs.get(run.agent)
+        program = self.room.programs.find(self.owner, run.agent)
         typed = getattr(program, "typed_output", None)
         output = typed(run.answer) if typed is not None and run.status == "succeeded" else run.answer
         return RunResult(
@@ -237,7 +255,7 @@ class Runtime(Sessions):
     # inside
 
     def _check_open(self) -> None:
-        self._dispatch.check_open()
+        self.room.check_open()
 
     async def _root(self, run: Run) -> str:
         """The run in which a chain began: of answers, and of runs in which the user said nothing, which ask again what is open."""
@@ -268,17 +286,26 @@ class Runtime(Sessions):
                 code="document_changed",
             )
 
-    async def _admit(self, run: Run, program: Program, on_busy: OnBusy, *, fresh: bool = False) -> RunHandle:
-        """Store a run and drive it. A `fresh` session, named at random just now, has no run that could be left behind."""
-        if not fresh:
-            await self._dispatch.rescue(self.owner, run.session)
-        started = await self._opened.start(run, on_busy)
-        self._dispatch.accept(started.run, program, known=started.known)
+    async def _admit(self, run: Run, given: Given, on_busy: OnBusy, *, drive: bool = True) -> RunHandle:
+        """Store a run and see to it that it goes on."""
+        try:
+            started = await self._opened.start(run, on_busy)
+        except Conflict as error:
+            if error.code == "session_busy":
+                await self._bring_on(run.session)
+            raise
+        if drive:
+            await self._dispatch.accept(started.run, given)
         if on_busy == "cancel" and not started.known:
             for other in await self._opened.rows(Run, owner=self.owner, session=run.session, status=("running",)):
                 if other.cancel_requested:
-                    self._dispatch.stop(*other.key)
+                    self._dispatch.driving.stop(other.key)
         return RunHandle(self, started.run.id, started.run.session)
+
+    async def _bring_on(self, session: str) -> None:
+        """See to it that the run which keeps a session busy goes on, should its process be gone."""
+        for run in await self._opened.rows(Run, owner=self.owner, session=session, status=tuple(ACTIVE), limit=1):
+            await self._dispatch.accept(run)
 
     async def _check_results(self, run: Run, messages: Sequence[Message]) -> None:
         given = [one.tool_call_id for one in messages if one.role == "tool"]
@@ -309,26 +336,3 @@ class Runtime(Sessions):
             if event["type"] == "messages_snapshot":
                 told["messages"] = [one.to_json() for one in await self.messages(run.session, (await self._row(run_id)).head)]
             yield cast("Event", told)
-
-    def _named(self, agent: Program | str) -> Program:
-        if not isinstance(agent, str):
-            if not hasattr(agent, "document") or not hasattr(agent, "services"):
-                raise Invalid(f"an agent is an Agent, a GraphProgram or the name of one given to open(), not {type(agent).__name__}")
-            self._programs[agent.name] = agent
-            return agent
-        if agent not in self._programs:
-            raise Missing(f"no agent {agent!r}; known: {', '.join(sorted(self._programs)) or 'none'}", agent=agent)
-        return self._programs[agent]
-
-    def _program_of(self, run: Run) -> Program:
-        """The program of a stored run: the one of that name, else built from what the run has stored."""
-        program = self._programs.get(run.agent)
-        if program is None and run.manifest is not None and self._build is not None:
-            program = self._programs[run.agent] = self._build(run.manifest)
-            if hasattr(program, "aclose"):
-                self._built.append(program)
-        if program is None:
-            raise Missing(
-                f"run {run.id} is of agent {run.agent!r}, whose tools are not in files; give the agent", run=run.id, agent=run.agent
-            )
-        return program

@@ -5,14 +5,14 @@ asking finds it, and takes it over if nobody drives it. It has a session of its 
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, cast
 
 from causeline.errors import Conflict
 from causeline.models.messages import Message
 from causeline.run.ledger import derive
 from causeline.run.scope import RunScope, SubRun
-from causeline.runtime.dispatch import Dispatch
+from causeline.runtime.dispatch import Given
+from causeline.runtime.local_dispatch import LocalDispatch
 from causeline.runtime.program import Program
 from causeline.runtime.records import ACTIVE, Run
 from causeline.runtime.times import iso
@@ -26,16 +26,15 @@ def names_below(key: str) -> tuple[str, str]:
 class RunsBelow:
     """See `causeline.run.scope.SubRuns`."""
 
-    def __init__(self, dispatch: Dispatch, known: Callable[[Program], Program]) -> None:
+    def __init__(self, dispatch: LocalDispatch) -> None:
         self._dispatch = dispatch
-        self._known = known
 
     def named(self, key: str) -> tuple[str, str]:
         return names_below(key)
 
     async def run(self, scope: RunScope, call_id: str, key: str, program: Any, prompt: str) -> SubRun:
         dispatch = self._dispatch
-        own = self._known(cast("Program", program))
+        own = dispatch.programs.named(scope.owner, cast("Program", program))
         run_id, session = names_below(key)
         at = iso(dispatch.clock.now())
         run = Run(
@@ -53,12 +52,11 @@ class RunsBelow:
             holder=dispatch.holder,
         )
         try:
-            await dispatch.rescue(scope.owner, session)
             started = await dispatch.store.start(run, "reject")
-            dispatch.accept(started.run, own, known=started.known)
+            await dispatch.accept(started.run, Given(own, scope.deps))
             await dispatch.ended(scope.owner, run_id)
         except asyncio.CancelledError:
-            if not dispatch.leaves(scope.owner, scope.run_id):
+            if not dispatch.driving.leaves((scope.owner, scope.run_id)):
                 await asyncio.shield(dispatch.cancel(scope.owner, run_id))
             raise
         row = (await dispatch.store.rows(Run, owner=scope.owner, id=run_id))[0]

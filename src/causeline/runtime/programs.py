@@ -1,0 +1,71 @@
+"""The programs a process knows: those given when it opened, those a caller came with, those built from what runs have stored.
+
+Law: what one owner came with is never run for another one; what was given at the opening is there for all.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from causeline.errors import CauselineError, Invalid, Missing
+from causeline.runtime.program import Program
+from causeline.runtime.records import Run
+
+Build = Callable[[Mapping[str, Any]], Program]
+
+
+class Programs:
+    """Programs by name. `build` makes one of what a run has stored; such a one is closed with this."""
+
+    def __init__(self, programs: Sequence[Program], build: Build | None) -> None:
+        self.build = build
+        self._for_all = {program.name: program for program in programs}
+        self._of_owner: dict[tuple[str, str], Program] = {}
+        self._built: list[Any] = []
+
+    def given_names(self) -> frozenset[str]:
+        """Names of the programs that were given at the opening."""
+        return frozenset(self._for_all)
+
+    def named(self, owner: str, agent: Program | str, *, name: str | None = None) -> Program:
+        """The program an owner names, or comes with. Raises Missing for an unknown name, Invalid for what is no program."""
+        if not isinstance(agent, str):
+            if not hasattr(agent, "document") or not hasattr(agent, "services"):
+                raise Invalid(f"an agent is an Agent, a GraphProgram or the name of one given to open(), not {type(agent).__name__}")
+            self._of_owner[owner, name or agent.name] = agent
+            return agent
+        program = self.find(owner, agent)
+        if program is None:
+            known = {*self._for_all, *(own for whose, own in self._of_owner if whose == owner)}
+            raise Missing(f"no agent {agent!r}; known: {', '.join(sorted(known)) or 'none'}", agent=agent)
+        return program
+
+    def find(self, owner: str, name: str) -> Program | None:
+        return self._of_owner.get((owner, name)) or self._for_all.get(name)
+
+    def of(self, run: Run) -> Program:
+        """The program of a stored run: the one of that name, else built from what the run has stored. Raises Missing, and what building
+        it raises."""
+        program = self.find(run.owner, run.agent)
+        if program is None and run.manifest is not None and self.build is not None:
+            program = self._of_owner[run.owner, run.agent] = self.build(run.manifest)
+            if hasattr(program, "aclose"):
+                self._built.append(program)
+        if program is None:
+            raise Missing(
+                f"run {run.id} is of agent {run.agent!r}, whose tools are not in files; give the agent", run=run.id, agent=run.agent
+            )
+        return program
+
+    def knows(self, run: Run) -> bool:
+        """Whether a run's program is here, or can be built. If not the run is left for a process that knows it."""
+        try:
+            self.of(run)
+        except CauselineError:
+            return False
+        return True
+
+    async def close(self) -> None:
+        """Close those that were built here."""
+        for program in self._built:
+            await program.aclose()
+        self._built.clear()
