@@ -103,10 +103,10 @@ class LocalDispatch:
         if run.status == "running" and run.holder == self.holder and not self._closing:
             self.driving.drive(run, given)  # stored as this process's a moment ago
             return
-        if run.status == "queued":
+        if take_over:
+            await self._take_over(run, given or Given())
+        elif run.status == "queued":
             self._wait(run, given or Given())
-        elif take_over:
-            await self._take_over(run, given)
         self._keep((run.owner, run.session))
 
     async def cancel(self, owner: str, run_id: str) -> Run:
@@ -265,11 +265,15 @@ class LocalDispatch:
 
     # another process's run
 
-    async def _take_over(self, run: Run, given: Given | None) -> None:
-        if not await self.gone(run):
+    async def _take_over(self, run: Run, given: Given) -> None:
+        if run.status == "running" and not await self.gone(run):
             raise Conflict(f"run {run.id} is held by {describe(run.holder)}, which is alive", code="run_held", run=run.id)
-        if not await self.driving.claim(run, given):
+        if await self.driving.claim(run, given):
+            return
+        fresh = next(iter(await self.store.rows(Run, owner=run.owner, id=run.id)), None)
+        if fresh is None or fresh.status != "queued":
             raise Conflict(f"run {run.id} was taken by somebody else just now", code="run_held", run=run.id)
+        self._wait(fresh, given)  # others of its session come first
 
     async def _bury(self, owner: str, run_id: str) -> None:
         """End a cancelled run whose process is gone, so that its session is free again: with its program where that is known, else
