@@ -82,14 +82,16 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as the model sees it. `parameters` is a JSON Schema whose type is object."""
+    """A tool as the model sees it. `parameters` is a JSON Schema whose type is object; `strict` asks a provider to hold the model to it."""
 
     name: str
     description: str
     parameters: Json
+    strict: bool = False
 
     def to_json(self) -> Json:
-        return {"name": self.name, "description": self.description, "parameters": self.parameters}
+        spec: Json = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return {**spec, "strict": True} if self.strict else spec
 
 
 _KEYS = frozenset({"id", "role", "content", "tool_calls", "tool_call_id", "is_error"})

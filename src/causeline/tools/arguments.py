@@ -32,7 +32,7 @@ def prepare(tool: Tool, arguments: Json | str) -> Prepared:
     parsed = parse_arguments(arguments) if isinstance(arguments, str) else arguments
     if isinstance(parsed, dict):
         return _checked(tool, parsed, None)
-    repaired = mended(parsed, tool.parameters.get("properties", {}))
+    repaired = mended(parsed, tool.body.schema.document.get("properties", {}))
     if repaired is None:
         return Prepared(None, parsed, (f"$: expected one JSON object, got {_echo(parsed)}{_fault(parsed)}",))
     return _checked(tool, repaired, parsed)
@@ -43,19 +43,15 @@ def _checked(tool: Tool, arguments: Json, raw: str | None) -> Prepared:
         canonical(arguments, depth=DEPTH)
     except InvalidValue as error:
         return Prepared(None, raw, tuple(str(line) for line in error.findings))
-    lines = _findings(tool, arguments)
-    return Prepared(None, raw, tuple(lines)) if lines else Prepared(arguments, raw)
-
-
-def _findings(tool: Tool, arguments: Json) -> list[str]:
     try:
-        return tool.body.findings(arguments)
+        arguments, lines = tool.findings(arguments)
     except InvalidTool:
         raise
     except BaseException as error:
         if from_outside(error):  # a validator is code of the tool's author
             raise
-        return [f"$: checking them failed: {type(error).__name__}: {shortened(visible_text(words_of(error)))}"]
+        lines = [f"$: checking them failed: {type(error).__name__}: {shortened(visible_text(words_of(error)))}"]
+    return Prepared(None, raw, tuple(lines)) if lines else Prepared(arguments, raw)
 
 
 def _fault(raw: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from causeline.causal import Append, canonical
-from causeline.errors import CauselineError, Refused, words_of
+from causeline.errors import CauselineError, Invalid, Refused, words_of
 from causeline.models.messages import Json
 from causeline.models.unicode_text import is_clean
 from causeline.run.ledger import Call
@@ -115,7 +115,7 @@ async def execute(
     except Exception as error:  # noqa: BLE001 - whatever a tool raises is a result for the model
         executed = Executed(ok=False, result=error_text(tool.name, error), error=error)
     else:
-        executed = _executed(tool.name, value)
+        executed = _executed(tool, value)
     if executed.error is not None:
         _log(tool.name, context, executed.error)
     return replace(executed, arguments=given, raw=prepared.raw, attempts=made)
@@ -173,9 +173,14 @@ async def _contained(tool: Tool, arguments: Json, context: ToolContext) -> Any:
         raise Crashed(": ".join(filter(None, (type(error).__name__, words_of(error))))) from error
 
 
-def _executed(name: str, value: Any) -> Executed:
+def _executed(tool: Tool, value: Any) -> Executed:
+    name = tool.name
     try:
-        return _taken(value) if isinstance(value, ToolResult) else Executed(ok=True, result=_kept(value))
+        executed = _taken(value) if isinstance(value, ToolResult) else Executed(ok=True, result=_kept(value))
+        lines: list[str] = tool.output.findings(executed.result) if executed.ok and tool.output is not None else []
+        if lines:
+            raise Invalid(f"it does not fit the output schema: {'; '.join(lines)}", findings=lines)
+        return executed
     except BaseException as error:
         if from_outside(error):  # turning a value into JSON may run code of its class
             raise

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import FunctionType
-from typing import Any, cast, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast, overload
 
 from causeline.errors import Misuse
 from causeline.models.messages import Json
@@ -20,6 +20,16 @@ from causeline.tools.result_json import plain
 from causeline.tools.signature import Parameters, Signature, innermost, read_signature
 from causeline.tools.tool import MAX_CHARS, InvalidTool, OnUnknown, Origin, Tool, ToolContext
 from causeline.tools.tool_threads import THREADS
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+
+
+class ToolDecorator(Protocol):
+    """Makes a tool of a function, with the options given to `tool`."""
+
+    def __call__(self, function: Callable[P, R], /) -> "FunctionTool[P, R]": ...
 
 
 class FunctionBody:
@@ -73,13 +83,19 @@ def _reporter(context: ToolContext, *, threaded: bool) -> Callable[[Mapping[str,
     return report
 
 
-class FunctionTool(Tool):
+class FunctionTool(Tool, Generic[P, R]):
     """A tool made from a function. It can still be called like one, and used as a method."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return cast(FunctionBody, self.body).function(*args, **kwargs)
 
-    def __get__(self, instance: object, owner: type | None = None) -> "FunctionTool":
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> "FunctionTool[P, R]": ...
+
+    @overload
+    def __get__(self: "FunctionTool[Concatenate[Any, Q], R]", instance: object, owner: type | None = None) -> "FunctionTool[Q, R]": ...
+
+    def __get__(self, instance: object, owner: type | None = None) -> "FunctionTool[..., R]":
         body = cast(FunctionBody, self.body)
         function: Any = body.function
         if type(function) is classmethod or (instance is not None and type(function) is FunctionType):
@@ -88,31 +104,40 @@ class FunctionTool(Tool):
         return self
 
 
-@overload
-def tool(
-    fn: Callable[..., Any],
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    parameters: Parameters | None = None,
-    effects: bool = True,
-    idempotent: bool = False,
-    exclusive: bool = False,
-    timeout: float | None = None,
-    retries: int = 0,
-    approval: ApprovalMode | None = None,
-    on_unknown: OnUnknown = "report",
-    max_chars: int = MAX_CHARS,
-) -> FunctionTool: ...
+class ToolOptions(TypedDict, total=False):
+    """The keywords of `tool`."""
+
+    name: str | None
+    description: str | None
+    parameters: Parameters | None
+    output: Any
+    strict: bool
+    effects: bool
+    idempotent: bool
+    exclusive: bool
+    timeout: float | None
+    retries: int
+    approval: ApprovalMode | None
+    on_unknown: OnUnknown
+    max_chars: int
 
 
 @overload
+def tool(fn: Callable[P, R], **options: Unpack[ToolOptions]) -> FunctionTool[P, R]: ...
+
+
+@overload
+def tool(fn: None = None, **options: Unpack[ToolOptions]) -> ToolDecorator: ...
+
+
 def tool(
-    fn: None = None,
+    fn: Any = None,
     *,
     name: str | None = None,
     description: str | None = None,
     parameters: Parameters | None = None,
+    output: Any = None,
+    strict: bool = False,
     effects: bool = True,
     idempotent: bool = False,
     exclusive: bool = False,
@@ -121,57 +146,46 @@ def tool(
     approval: ApprovalMode | None = None,
     on_unknown: OnUnknown = "report",
     max_chars: int = MAX_CHARS,
-) -> Callable[[Callable[..., Any]], FunctionTool]: ...
-
-
-def tool(
-    fn: Callable[..., Any] | None = None,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    parameters: Parameters | None = None,
-    effects: bool = True,
-    idempotent: bool = False,
-    exclusive: bool = False,
-    timeout: float | None = None,
-    retries: int = 0,
-    approval: ApprovalMode | None = None,
-    on_unknown: OnUnknown = "report",
-    max_chars: int = MAX_CHARS,
-) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
+) -> Any:
     """A function, method, partial or callable object as a tool; a decorator with or without arguments.
 
     Name and description come from the function unless given, the schema from its annotations unless `parameters` is a JSON Schema
     or a pydantic model. The other keywords are the fields of Tool. Raises InvalidTool.
     """
 
-    def make(function: Callable[..., Any]) -> FunctionTool:
-        if isinstance(function, Tool):
-            raise Misuse(f"{function.name} is a tool already; use dataclasses.replace to change it.")
-        if not callable(function) and type(cast(Any, function)) is not classmethod:
-            raise Misuse(f"{function!r} is no function; a tool is made from something that can be called.")
-        if _yields(function):
-            raise InvalidTool(
-                f"Tool {name or _name(function)!r}: it yields, and a tool returns: give back a list, and tell of progress "
-                "with `emit_progress` of its ToolContext."
-            )
+    def make(function: Any) -> FunctionTool[..., Any]:
+        _check_function(function, name)
         own = name or _name(function)
-        text = _description(function) if description is None else description
         return FunctionTool(
-            own,
-            text,
-            FunctionBody(function, own, parameters),
-            effects,
-            idempotent,
-            exclusive,
-            timeout,
-            retries,
-            approval,
-            on_unknown,
-            max_chars,
+            name=own,
+            description=_description(function) if description is None else description,
+            body=FunctionBody(function, own, parameters),
+            effects=effects,
+            idempotent=idempotent,
+            exclusive=exclusive,
+            timeout=timeout,
+            retries=retries,
+            approval=approval,
+            on_unknown=on_unknown,
+            max_chars=max_chars,
+            output=output,
+            strict=strict,
         )
 
     return make if fn is None else make(fn)
+
+
+def _check_function(given: object, name: str | None) -> None:
+    """Raises Misuse for what is no function, and InvalidTool for one that yields."""
+    if isinstance(given, Tool):
+        raise Misuse(f"{given.name} is a tool already; use dataclasses.replace to change it.")
+    if not callable(given) and type(given) is not classmethod:
+        raise Misuse(f"{given!r} is no function; a tool is made from something that can be called.")
+    if _yields(given):
+        raise InvalidTool(
+            f"Tool {name or _name(cast(Any, given))!r}: it yields, and a tool returns: give back a list, and tell of progress "
+            "with `emit_progress` of its ToolContext."
+        )
 
 
 def as_tool(thing: Any) -> Tool:

@@ -50,6 +50,11 @@ class Schema:
             lines.append(f"{place(error.instance_path)}: {shortened(error.message)}")
         return lines
 
+    def fault_places(self, value: Any) -> list[tuple[str | int, ...]]:
+        """The places in `value` that are wrong, without the words."""
+        validator = self.compile()
+        return [] if validator.is_valid(value) else [tuple(error.instance_path) for error in validator.iter_errors(value)]
+
 
 def first_fault(document: Json, value: Any) -> str | None:
     """The first thing wrong with `value`, as `$.place: fault`, or None. Raises InvalidSchema.

@@ -15,6 +15,8 @@ from causeline.models.messages import Json, ToolSpec
 from causeline.run.scope import SubRun
 from causeline.tools.approval import ApprovalMode, approval_findings
 from causeline.tools.json_schema import Schema
+from causeline.tools.output_schema import OutputSchema
+from causeline.tools.strict import strict_schema, without_nulls
 
 OnUnknown = Literal["report", "retry", "ask"]
 """What becomes of a call that was started and whose outcome nobody knows."""
@@ -23,7 +25,7 @@ TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """What every provider accepts as the name of a tool."""
 
 MAX_CHARS = 50_000
-POLICY: tuple[str, ...] = ("effects", "idempotent", "exclusive", "timeout", "retries", "approval", "on_unknown", "max_chars")
+POLICY: tuple[str, ...] = ("strict", "effects", "idempotent", "exclusive", "timeout", "retries", "approval", "on_unknown", "max_chars")
 """The fields of a Tool that say how its calls are treated."""
 
 
@@ -148,6 +150,8 @@ class Tool:
     `effects`: it changes something outside. `idempotent`: running it twice with one idempotency key does what once does.
     `exclusive`: no other call runs beside it. `timeout`: seconds for one attempt. `retries`: further attempts after an error.
     `approval`: see `causeline.tools.approval`; None leaves it to the agent. `max_chars`: how much of a result a model is shown.
+    `output`: a JSON Schema or a type that every result has to fit. `strict`: providers that can are held to the schema of the arguments,
+    in which a field that may be left out is null instead.
     A `client` tool runs at the client, a `human` one is a question to a person; neither is ever run here.
     Raises InvalidTool with every fault.
     """
@@ -165,8 +169,12 @@ class Tool:
     max_chars: int = MAX_CHARS
     client: bool = False
     human: bool = False
+    output: Any = None
+    strict: bool = False
 
     def __post_init__(self) -> None:
+        if self.output is not None and not isinstance(self.output, OutputSchema):
+            object.__setattr__(self, "output", OutputSchema(self.output))
         lines = declaration_findings(self)
         if lines:
             raise InvalidTool(f"Tool {self.name!r}: {'; '.join(lines)}.", findings=lines)
@@ -174,7 +182,27 @@ class Tool:
     @property
     def parameters(self) -> Json:
         """The JSON Schema of the arguments."""
-        return self.body.schema.document
+        return strict_schema(self.body.schema.document)[0] if self.strict else self.body.schema.document
+
+    @property
+    def output_schema(self) -> Json | None:
+        """The JSON Schema of the results, where the tool promises any."""
+        return None if self.output is None else self.output.schema.document
+
+    def compile(self) -> None:
+        """Make the schemas ready. Raises Invalid where they cannot be used."""
+        self.body.schema.compile()
+        if self.output is not None:
+            self.output.schema.compile()
+        lines = strict_schema(self.body.schema.document)[1] if self.strict else []
+        if lines:
+            raise InvalidTool(f"Tool {self.name!r}: strict: {'; '.join(lines)}.", findings=[f"strict: {line}" for line in lines])
+
+    def findings(self, arguments: Json) -> tuple[Json, list[str]]:
+        """The arguments as the body takes them, and what is wrong with them, one line each."""
+        if self.strict:
+            arguments = without_nulls(self.body.schema, arguments)
+        return arguments, self.body.findings(arguments)
 
     @property
     def origin(self) -> Origin | None:
@@ -187,7 +215,7 @@ class Tool:
 
     def spec(self) -> ToolSpec:
         """The tool as a model sees it."""
-        return ToolSpec(self.name, self.description, self.parameters)
+        return ToolSpec(self.name, self.description, self.parameters, self.strict)
 
 
 Runner = Callable[[Json, ToolContext], Awaitable[Any]]
@@ -233,7 +261,7 @@ def declaration_findings(tool: Tool) -> list[str]:
         lines.append("name: expected 1 to 64 letters, digits, _ or -")
     if not _is(tool.description, str):
         lines.append("description: expected text")
-    flags = ("effects", "idempotent", "exclusive", "client", "human")
+    flags = ("effects", "idempotent", "exclusive", "client", "human", "strict")
     lines.extend(f"{name}: expected true or false, got {getattr(tool, name)!r}" for name in flags if not _is(getattr(tool, name), bool))
     if tool.timeout is not None and not (_is(tool.timeout, float, int) and 0 < tool.timeout < float("inf")):
         lines.append(f"timeout: expected seconds above 0, or none, got {tool.timeout!r}")

@@ -155,7 +155,7 @@ def _named(tools: Iterable[Tool]) -> dict[str, Tool]:
         if named.setdefault(each.name, each) is not each:
             clashes.append(each.name)
         try:
-            each.body.schema.compile()
+            each.compile()
         except Invalid as error:
             faults.append(error.message if isinstance(error, InvalidTool) else f"Tool {each.name!r}: {error.message}")
     if clashes:

@@ -155,7 +155,8 @@ def join_messages(leading: Sequence[bytes], history: Sequence[tuple[bytes, tuple
 
 def wire_tool(tool: ToolSpec) -> Json:
     """A tool's definition. Its parameters are always an object schema."""
-    return {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": tool_schema(tool)}}
+    function: Json = {"name": tool.name, "description": tool.description, "parameters": tool_schema(tool)}
+    return {"type": "function", "function": {**function, "strict": True} if tool.strict else function}
 
 
 def tool_schema(tool: ToolSpec) -> Json:
