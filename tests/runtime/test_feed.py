@@ -184,8 +184,8 @@ async def test_a_run_that_ends_between_catching_up_and_waiting_is_heard_to_the_e
         assert [event["seq"] for event in found] == [1, 2, 3]
 
 
-async def _all(events):
-    return [event async for event in events]
+async def _all(batches):
+    return [event async for batch in batches for event in batch]
 
 
 async def test_a_number_of_one_run_shows_nothing_of_another(store):
@@ -303,3 +303,19 @@ async def test_runs_of_one_name_of_two_owners_are_told_apart(store):
         assert (len(told(both[0])), len(told(both[1]))) == (50, 50)
         rows = await store.rows(Run, owner=None, id="r1")
         assert {(one.owner, one.status) for one in rows} == {("default", "succeeded"), ("they", "succeeded")}
+
+
+async def test_a_follower_from_now_on_hears_what_comes_and_nothing_of_a_run_that_has_ended(store):
+    graph = emitter(40, every=1, pause=0.001)
+    async with runtime(store, graph) as rt:
+        run = await rt.start(graph, session="s")
+        first = await anext(run.events())
+        late = [event["seq"] async for event in run.events(after="now")]
+        assert first["seq"] == 1
+        assert late == list(range(late[0], late[-1] + 1))
+        whole = [event["seq"] async for event in run.events()]
+        assert late[-1] == whole[-1]
+        assert [event async for event in run.events(after="now")] == []
+        batches = [batch async for batch in rt.event_batches(run.id)]
+        assert [event["seq"] for batch in batches for event in batch] == whole
+        assert [event["seq"] for event in await rt.stored_events(run.id, 3)] == whole[3:]

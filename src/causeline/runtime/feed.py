@@ -6,7 +6,7 @@ event once, in order.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 from causeline.errors import CauselineError, Missing
@@ -70,9 +70,9 @@ class Feed:
             live.tail.extend({**event, "seq": first + index} for index, event in enumerate(events))
             live.wake()
 
-    async def follow(self, owner: str, run_id: str, after: int = 0) -> AsyncIterator[Mapping[str, Any]]:
-        """Events above `after` as stored, with `seq`; ends after the run's last one. Raises Missing, and the `fault` of a run that
-        tells nothing more and has not ended."""
+    async def follow(self, owner: str, run_id: str, after: int = 0) -> AsyncGenerator[Sequence[Mapping[str, Any]], None]:
+        """Events above `after` as stored, with `seq`, in batches as they became durable; ends after the run's last one. Raises Missing,
+        and the `fault` of a run that tells nothing more and has not ended."""
         cursor, token = after, 0
         while True:
             live = self._live.get((owner, run_id))
@@ -80,12 +80,11 @@ class Feed:
             batch = live.after(cursor) if live is not None else None
             if batch is None:
                 batch = await self._stored(owner, run_id, cursor)
-            for event in batch:
-                cursor = event["seq"]
-                yield event
-                if event["type"] in LAST:
-                    return
             if batch:
+                cursor = batch[-1]["seq"]
+                yield batch
+                if batch[-1]["type"] in LAST:
+                    return
                 continue
             if ticket is not None:
                 await ticket

@@ -2,11 +2,14 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 from causeline.errors import Refused
 from causeline.events import Event
 from causeline.runtime.records import Interrupt, RunStatus
+
+After = int | Literal["now"] | None
+"""Which events: those above a number, those that come after this moment, or (None) all from the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +60,7 @@ class RunFailed(Refused):
 class Runs(Protocol):
     """What a handle asks of the runtime it came from."""
 
-    def events(self, run_id: str, after: int = 0) -> AsyncIterator[Event]: ...
+    def events(self, run_id: str, after: After = None) -> AsyncIterator[Event]: ...
 
     async def result(self, run_id: str) -> RunResult: ...
 
@@ -73,9 +76,10 @@ class RunHandle:
         self.run_id = run_id
         self.session = session
 
-    def events(self, after: int | None = None) -> AsyncIterator[Event]:
-        """Events numbered above `after` (None: from the first), live until the run's last one, or from the store later."""
-        return self._runtime.events(self.id, after or 0)
+    def events(self, after: After = None) -> AsyncIterator[Event]:
+        """Events numbered above `after` (None: from the first; "now": after this moment), live until the run's last one, or from the
+        store later."""
+        return self._runtime.events(self.id, after)
 
     async def result(self) -> RunResult:
         """Wait for the end."""

@@ -4,7 +4,7 @@ Law: whatever was accepted is durable before the caller hears of it, and every r
 driven, handed back, or taken over by somebody else after its lease.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Self, cast
 
 from causeline.errors import Conflict, Invalid, Missing, Unavailable
@@ -16,7 +16,7 @@ from causeline.runtime.branch_history import Branch
 from causeline.runtime.dispatch import Given
 from causeline.runtime.driving import first_given
 from causeline.runtime.engine_room import GRACE_SECONDS, EngineRoom
-from causeline.runtime.handle import RunHandle, RunResult
+from causeline.runtime.handle import After, RunHandle, RunResult
 from causeline.runtime.inputs import Prompt, context_object, decisions_by_interrupt, input_messages, tool_definitions
 from causeline.runtime.interrupts import check_decision
 from causeline.runtime.lease import BEAT_SECONDS, LEASE_SECONDS
@@ -222,9 +222,28 @@ class Runtime(Sessions):
             except Unavailable:
                 await self.clock.sleep(1.0)
 
-    def events(self, run_id: str, after: int = 0) -> AsyncIterator[Event]:
-        """The run's events above `after`; each has `type, run_id, session_id, seq, ts`."""
-        return self._events(run_id, after)
+    async def events(self, run_id: str, after: After = None) -> AsyncGenerator[Event, None]:
+        """The run's events, each with `type, run_id, session_id, seq, ts`: from the first (None), above the number `after`, or those
+        that come after this moment ("now"; none for a run that has ended)."""
+        async for batch in self.event_batches(run_id, after):
+            for event in batch:
+                yield event
+
+    async def event_batches(self, run_id: str, after: After = None) -> AsyncGenerator[Sequence[Event], None]:
+        """The same events, those together that became durable together."""
+        run = await self._row(run_id)
+        if after == "now" and run.status not in ACTIVE:
+            return
+        async for batch in self.feed.follow(self.owner, run_id, run.last_event if after == "now" else after or 0):
+            yield [await self._stamped(run, event) for event in batch]
+
+    async def stored_events(self, run_id: str, after: int = 0) -> Sequence[Event]:
+        """The events that are durable at this moment, in order. Raises Missing."""
+        run = await self._row(run_id)
+        events: list[Event] = []
+        while batch := await self._opened.events(self.owner, run_id, events[-1]["seq"] if events else after):
+            events.extend([await self._stamped(run, event) for event in batch])
+        return events
 
     async def result(self, run_id: str) -> RunResult:
         """Wait for a run's end and say how it ended. Raises Missing, Misuse when the runtime is closed before that, and what kept
@@ -329,10 +348,9 @@ class Runtime(Sessions):
         if findings:
             raise Invalid("; ".join(findings), findings=findings)
 
-    async def _events(self, run_id: str, after: int) -> AsyncIterator[Event]:
-        run = await self._row(run_id)
-        async for event in self.feed.follow(self.owner, run_id, after):
-            told = {"run_id": run_id, "session_id": run.session, **event}
-            if event["type"] == "messages_snapshot":
-                told["messages"] = [one.to_json() for one in await self.messages(run.session, (await self._row(run_id)).head)]
-            yield cast("Event", told)
+    async def _stamped(self, run: Run, event: Mapping[str, Any]) -> Event:
+        """An event as it is told: with whose it is, and what is stored as a reference in full."""
+        told = {"run_id": run.id, "session_id": run.session, **event}
+        if event["type"] == "messages_snapshot":
+            told["messages"] = [one.to_json() for one in await self.messages(run.session, (await self._row(run.id)).head)]
+        return cast("Event", told)

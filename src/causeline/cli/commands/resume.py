@@ -1,14 +1,11 @@
 """`causeline resume`: go on with a run whose process died."""
 
-from typing import cast
-
 from causeline.cli.opening import agent_from, leave, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, EventsAsJson, OtherAgent, RunName, Store
 from causeline.cli.views.error_report import QUESTIONS
 from causeline.cli.views.follow import View, follow, view
 from causeline.cli.views.open_questions import standing
 from causeline.cli.views.terminal import Terminal
-from causeline.events import Event
 from causeline.runtime.handle import RunResult
 from causeline.runtime.records import ACTIVE
 from causeline.runtime.runtime import Runtime
@@ -50,8 +47,7 @@ async def _tell_standing(runtime: Runtime, result: RunResult) -> None:
 async def skipped(runtime: Runtime, run: str, shown: View) -> int:
     """Let the view skip the events there are; returns the number of the last one."""
     last = 0
-    while page := await runtime.store.events(runtime.owner, run, last):
-        for event in page:
-            shown.skip(cast("Event", event))
-        last = page[-1]["seq"]
+    for event in await runtime.stored_events(run):
+        shown.skip(event)
+        last = event["seq"]
     return last
