@@ -178,13 +178,17 @@ async def test_a_run_that_ends_between_catching_up_and_waiting_is_heard_to_the_e
         if here and not number % 2:
             ending = asyncio.create_task(finish())
             store.then = None
-        found = await asyncio.wait_for(_all(feed.follow("o", name)), 5)
+        found = await asyncio.wait_for(_joined(feed.follow("o", name)), 5)
         if ending is not None:
             await ending
         assert [event["seq"] for event in found] == [1, 2, 3]
 
 
-async def _all(batches):
+async def _all(events):
+    return [event async for event in events]
+
+
+async def _joined(batches):
     return [event async for batch in batches for event in batch]
 
 
