@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from causeline import causal, events, graph, models, nodes, testing, tools
+    from causeline import causal, events, graph, memory, models, nodes, testing, tools
     from causeline.assemble import Agent, load_agent, open
     from causeline.errors import CauselineError, Conflict, Corrupt, Exhausted, Invalid, Missing, Misuse, Refused, Unavailable
     from causeline.runtime.handle import RunFailed, RunHandle, RunResult
@@ -49,7 +49,7 @@ _HOME = {
     "ToolContext": "tools.tool",
     "ToolResult": "tools.tool",
 }
-_PACKAGES = ("causal", "events", "graph", "models", "nodes", "testing", "tools")
+_PACKAGES = ("causal", "events", "graph", "memory", "models", "nodes", "testing", "tools")
 
 __all__ = [  # noqa: RUF022  (grouped by what they are for)
     "Agent",
@@ -85,6 +85,7 @@ __all__ = [  # noqa: RUF022  (grouped by what they are for)
     "causal",
     "events",
     "graph",
+    "memory",
     "models",
     "nodes",
     "testing",

@@ -6,6 +6,8 @@ random number and the time are arguments.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Literal, Protocol, runtime_checkable
 
 Strategy = Literal["constant", "linear", "exponential", "decorrelated-jitter"]
@@ -99,3 +101,14 @@ def error_names(error: BaseException) -> frozenset[str]:
     names = {cls.__name__ for cls in type(error).__mro__ if cls not in (object, BaseException)}
     code = getattr(error, "code", None)
     return frozenset(names | {code} if isinstance(code, str) else names)
+
+
+def iso(seconds: float) -> str:
+    """UTC seconds as `YYYY-MM-DDTHH:MM:SS.mmmZ`."""
+    return _iso(int(seconds * 1000))
+
+
+@lru_cache(maxsize=64)
+def _iso(milliseconds: int) -> str:
+    """Many things happen in one millisecond, and writing a date costs as much as all else about an event."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")[:23] + "Z"

@@ -53,7 +53,7 @@ async def test_a_schema_of_a_later_format_is_left_alone(schema_url):
         await begin(store)
     async with connected(schema_url) as connection:
         await connection.execute("INSERT INTO format VALUES (99, 'later')")
-        with pytest.raises(Invalid, match=r"format 99.*formats up to 1"):
+        with pytest.raises(Invalid, match=r"format 99.*formats up to \d"):
             await open_store(schema_url).open()
         await connection.execute("DELETE FROM format WHERE version = 99")
     async with opened(schema_url) as store:

@@ -122,11 +122,11 @@ class TestOpening:
             await begin(store)
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as later:
             later.execute("PRAGMA user_version = 99")
-        with pytest.raises(Invalid, match=r"format 99.*formats up to 1"):
+        with pytest.raises(Invalid, match=r"format 99.*formats up to \d"):
             await SqliteStore(path).open()
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as later:
             assert later.execute("PRAGMA user_version").fetchone() == (99,)
-            later.execute("PRAGMA user_version = 1")
+            later.execute("PRAGMA user_version = 2")
         async with opened(path) as store:
             assert (await run_row(store)).id == "r1"
 
@@ -210,7 +210,10 @@ class TestDamage:
         head = await self._filled(path)
         with path.open("r+b") as file:
             size = file.seek(0, os.SEEK_END)
-            for page in range(2, size // 4096):
+            for page in range(1, size // 4096):
+                file.seek(page * 4096)
+                if b"CREATE " in file.read(4096):
+                    continue  # without its schema no connection gets as far as a row
                 file.seek(page * 4096)
                 file.write(b"\xa5" * 4096)
         async with opened(path) as store:

@@ -7,14 +7,16 @@ that this package stays below the adapters.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from causeline.memory.items import Item
 from causeline.memory.terms import Literal
 
 if TYPE_CHECKING:
     from causeline.adapters.memory.triple_store import TripleStore
+    from causeline.adapters.stores.opened_memory import MemoryStore
 
-_HOME = {"TripleStore": "causeline.adapters.memory.triple_store"}
+_HOME = {"MemoryStore": "causeline.adapters.stores.opened_memory", "TripleStore": "causeline.adapters.memory.triple_store"}
 
-__all__ = ["Literal", "TripleStore"]
+__all__ = ["Item", "Literal", "MemoryStore", "TripleStore"]
 
 
 def __getattr__(name: str) -> Any:

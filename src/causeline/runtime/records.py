@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from causeline.causal import CausalNode
+from causeline.memory.backend import Collection
+from causeline.memory.items import StoredItem
 from causeline.run.ledger import Call, CallState
 
 RunStatus = Literal["queued", "running", "interrupted", "succeeded", "failed", "cancelled"]
@@ -220,7 +222,8 @@ class Commit:
     `calls` are upserts whose move is checked against the row that is there. `interrupts` are upserts; one that
     was answered or superseded meanwhile keeps its state, decision and `answered_by`. `progress` replaces what is
     there for the same piece; a checkpoint removes its run's progress up to its step. `took_context` is the session's
-    `next_context` as this run took it over: the session has none after it, unless somebody has put another one.
+    `next_context` as this run took it over: the session has none after it, unless somebody has put another one. `memories` are
+    kept as `MemoryBackend.put` keeps them.
     """
 
     run: str
@@ -238,6 +241,7 @@ class Commit:
     events: Sequence[Mapping[str, Any]] = ()
     patch: RunPatch | None = None
     took_context: Mapping[str, Any] | None = None
+    memories: Sequence[tuple[Collection, StoredItem]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

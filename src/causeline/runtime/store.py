@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypedDict, TypeVar, Unpack
 
 from causeline.causal import CausalNode
+from causeline.memory.backend import MemoryBackend
 from causeline.runtime.records import CallRow, Checkpoint, Commit, Interrupt, Link, OnBusy, Progress, Run, Session, Started
 
 Row = TypeVar("Row", Session, Run, Checkpoint, CallRow, Interrupt, Progress)
@@ -124,6 +125,10 @@ class Store(Protocol):
         """Wait until something was committed, by any process, since the token `seen` was returned, or `timeout`
         seconds passed; return the new token. Pass 0 first. What a process committed just before it died may go
         unannounced, so wait with a timeout and then look."""
+        ...
+
+    def memory(self) -> MemoryBackend:
+        """What keeps memories in this same store; it works while the store is open."""
         ...
 
     async def load(self, session: Session, runs: Sequence[Run], links: Sequence[Link], calls: Sequence[CallRow]) -> None:

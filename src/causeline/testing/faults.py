@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar, Unpack
 
 from causeline.causal import CausalNode
 from causeline.errors import Unavailable
+from causeline.memory.backend import MemoryBackend
 from causeline.models.failures import StreamCut
 from causeline.models.model import Delta, Model, Request
 from causeline.models.wrapper_model import WrapperModel
@@ -138,6 +139,10 @@ class FaultyStore:
 
     async def changed(self, seen: int, timeout: float) -> int:
         return await self.inner.changed(seen, timeout)
+
+    def memory(self) -> MemoryBackend:
+        """The memories behind the store; their writes do not count."""
+        return self.inner.memory()
 
     async def put_session(
         self, owner: str, session: str, at: str, *, metadata: Mapping[str, Any] | None = None, context: Mapping[str, Any] | None = None

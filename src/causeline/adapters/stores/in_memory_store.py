@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from causeline.adapters.stores import refusals, rules
+from causeline.adapters.stores.in_memory_items import InMemoryItems
 from causeline.adapters.stores.memory_rows import KeptRows, KeptRun, KeptSession
 from causeline.adapters.stores.row_filters import wanted_rows
 from causeline.adapters.stores.signal import Signal, wake
@@ -24,6 +25,7 @@ class InMemoryStore:
         self._kept = KeptRows()
         self._last = 0
         self._signal = Signal()
+        self._items = InMemoryItems()
 
     async def open(self) -> None:
         """Nothing to connect to."""
@@ -160,6 +162,8 @@ class InMemoryStore:
             self._patch(run, commit.patch)
         if commit.took_context is not None and rules.same_json(run.session.row.next_context, commit.took_context):
             run.session.row = replace(run.session.row, next_context=None)
+        for where, row in commit.memories:
+            self._items.put_now(where, [row])
         self._changed()
 
     @staticmethod
@@ -237,6 +241,9 @@ class InMemoryStore:
     async def changed(self, seen: int, timeout: float) -> int:
         return await self._signal.wait(seen, timeout)
 
+    def memory(self) -> InMemoryItems:
+        return self._items
+
     # whole sessions
 
     async def load(self, session: Session, runs: Sequence[Run], links: Sequence[Link], calls: Sequence[CallRow]) -> None:
@@ -269,6 +276,7 @@ class InMemoryStore:
         for name in kept.runs:
             del self._kept.runs[owner, name]
         del self._kept.sessions[owner, session]
+        self._items.clear((owner, "runs"), (session,))
         self._changed()
 
     # inside

@@ -14,8 +14,8 @@ MAX_TERMS = 1_000
 """Different terms kept of one payload."""
 
 _RUN = re.compile(r"[\w./-]+")
-_UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+")
-_STOP = frozenset(
+UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+")
+STOP = frozenset(
     {
         "about",
         "all",
@@ -81,7 +81,7 @@ def terms(text: str, limit: int = MAX_TERMS) -> set[str]:
     for run in _RUN.findall(text.casefold()):
         if len(found) >= limit:
             break
-        for unspaced in () if run.isascii() else _UNSPACED.findall(run):
+        for unspaced in () if run.isascii() else UNSPACED.findall(run):
             found.update(dict.fromkeys(unspaced[at : at + 2] for at in range(len(unspaced) - 1)))
         word = run.strip("./-")
         if len(word) >= 3:
@@ -91,7 +91,7 @@ def terms(text: str, limit: int = MAX_TERMS) -> set[str]:
 
 def query_terms(*texts: str) -> frozenset[str]:
     """The terms of what is asked, without words that say nothing."""
-    return frozenset[str]().union(*(terms(text) for text in texts)) - _STOP
+    return frozenset[str]().union(*(terms(text) for text in texts)) - STOP
 
 
 def text_of(value: Any) -> str:

@@ -18,9 +18,11 @@ from causeline.adapters.stores.signal import Signal
 from causeline.adapters.stores.sql import encoding, reads, writes
 from causeline.adapters.stores.sql.group_commit import Groups
 from causeline.adapters.stores.sql.listener import Ear
+from causeline.adapters.stores.sql.memory_operations import SqlItems
+from causeline.adapters.stores.sql.operation import Many, Operation
 from causeline.adapters.stores.sql.postgres_errors import explain, explained
 from causeline.adapters.stores.sql.statements import migrations, queries, resolve
-from causeline.adapters.stores.sql.writes import Again, Many, Operation, Writing
+from causeline.adapters.stores.sql.writes import Again, Writing
 from causeline.causal import CausalNode
 from causeline.errors import CauselineError, Invalid, Misuse, Unavailable
 from causeline.runtime.records import CallRow, Commit, Link, OnBusy, Run, Session, Started
@@ -154,6 +156,9 @@ class PostgresStore:
 
     async def commit(self, commit: Commit) -> None:
         given = writes.writing(commit)
+        if given.memories:  # few commits have any, and one of these is no single round trip
+            await self._transact(partial(writes.write, given))
+            return
         async with self._open_for_calls():
             await self._groups.write(given)
 
@@ -176,6 +181,9 @@ class PostgresStore:
 
     async def changed(self, seen: int, timeout: float) -> int:
         return await self._signal.wait(seen, timeout)
+
+    def memory(self) -> SqlItems:
+        return SqlItems(lambda begin: self._read(begin()), self._transact)
 
     # whole sessions
 

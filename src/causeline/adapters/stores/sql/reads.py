@@ -7,7 +7,7 @@ from typing import Any
 from causeline.adapters.stores import refusals
 from causeline.adapters.stores.row_filters import Wanted, no_cursor
 from causeline.adapters.stores.sql import encoding
-from causeline.adapters.stores.sql.writes import Operation
+from causeline.adapters.stores.sql.operation import Operation
 from causeline.causal import CausalNode
 from causeline.errors import Corrupt
 from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Interrupt, Link, Progress, Run, Session

@@ -1,7 +1,7 @@
 """A store in a SQLite file: the standard library alone, write-ahead logging, every commit flushed to disk."""
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -11,6 +11,8 @@ from causeline.adapters.stores import rules
 from causeline.adapters.stores.row_filters import wanted_rows
 from causeline.adapters.stores.signal import Signal
 from causeline.adapters.stores.sql import encoding, reads, schema_version, writes
+from causeline.adapters.stores.sql.memory_operations import SqlItems
+from causeline.adapters.stores.sql.operation import Operation
 from causeline.adapters.stores.sql.sqlite_threads import Committer, Line, Queue, hand_over, serve_reads
 from causeline.causal import CausalNode
 from causeline.errors import CauselineError, Conflict, Corrupt, Invalid, Misuse, Unavailable
@@ -121,6 +123,15 @@ class SqliteStore:
 
     async def changed(self, seen: int, timeout: float) -> int:
         return await self._signal.wait(seen, timeout)
+
+    def memory(self) -> SqlItems:
+        async def read(begin: Callable[[], Operation[Any]]) -> Any:
+            return await self._reader.submit(begin)
+
+        async def write(begin: Callable[[], Operation[Any]]) -> Any:
+            return await self._writer.submit(begin)
+
+        return SqlItems(read, write)
 
     # whole sessions
 

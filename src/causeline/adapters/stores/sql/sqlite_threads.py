@@ -14,8 +14,8 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from causeline.adapters.stores.signal import Signal, wake
+from causeline.adapters.stores.sql.operation import Many, Operation
 from causeline.adapters.stores.sql.statements import resolve
-from causeline.adapters.stores.sql.writes import Many, Operation
 from causeline.errors import CauselineError, Unavailable
 
 T = TypeVar("T")

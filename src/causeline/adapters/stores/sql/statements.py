@@ -1,7 +1,7 @@
 """SQL by name, read from the `.sql` files beside this module.
 
-A file holds blocks that begin with `-- name: some_name`. `queries.sql` is for every database, `<dialect>/queries.sql`
-adds to it or replaces from it, and `<dialect>/migrations/NNNN_name.sql` are the steps of the schema, in order.
+A file holds blocks that begin with `-- name: some_name`. Files beside this one are for every database, those in `<dialect>/`
+add to them or replace from them, and `<dialect>/migrations/NNNN_name.sql` are the steps of the schema, in order.
 """
 
 import re
@@ -29,7 +29,9 @@ class Migration:
 @cache
 def queries(dialect: Dialect) -> Mapping[str, str]:
     """Every named query, with parameters written as the dialect wants them."""
-    found = _blocks(_FOLDER / "queries.sql") | _blocks(_FOLDER / dialect / "queries.sql")
+    found: dict[str, str] = {}
+    for path in (*sorted(_FOLDER.glob("*.sql")), *sorted((_FOLDER / dialect).glob("*.sql"))):
+        found |= _blocks(path)
     return {name: localized(text, dialect) for name, text in found.items()}
 
 
@@ -56,8 +58,6 @@ def migrations(dialect: Dialect) -> Sequence[Migration]:
 
 
 def _blocks(path: Path) -> dict[str, str]:
-    if not path.exists():
-        return {}
     parts = _NAME.split(path.read_text(encoding="utf-8"))
     return {name: _without_comments(text) for name, text in zip(parts[1::2], parts[2::2], strict=True)}
 

@@ -5,25 +5,19 @@ the query runs once for each and there are no rows. It knows no driver. Whoever 
 it raises rolls that back. Values are encoded before the transaction begins.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from causeline.adapters.stores import refusals, rules
-from causeline.adapters.stores.sql import encoding
+from causeline.adapters.stores.sql import encoding, memory_operations
+from causeline.adapters.stores.sql.operation import Many, Operation, Rows
 from causeline.errors import CauselineError, Invalid
+from causeline.memory.backend import Collection
 from causeline.runtime.records import CallRow, Checkpoint, Commit, Link, OnBusy, Run, RunPatch, Session, Started
 
-T = TypeVar("T")
-Rows = Sequence[Sequence[Any]]
-Query = tuple[str, Sequence[Any]]
-Operation = Generator[Query, Rows, T]
 MAX_NODES = 65_536
 """Nodes of one checkpoint: their place in it is 16 bits of their number."""
-
-
-class Many(list[Sequence[Any]]):
-    """Parameters of one query for several runs of it."""
 
 
 class Again(Exception):
@@ -52,6 +46,7 @@ class Writing:
     events: bytes | None
     patch: Sequence[Any] | None
     context: bytes | None
+    memories: Sequence[tuple[Collection, Sequence[Any]]]
 
     @property
     def size(self) -> int:
@@ -207,6 +202,7 @@ def writing(commit: Commit) -> Writing:
         events=encoding.events_body(commit.events) if commit.events else None,
         patch=None if commit.patch is None else _patch_columns(commit.patch),
         context=encoding.dump_or_none(commit.took_context),
+        memories=[(where, memory_operations.columns(row)) for where, row in commit.memories],
     )
 
 
@@ -235,6 +231,8 @@ def write(given: Writing) -> Operation[None]:
         yield "run_patch", (run, *given.patch)
     if given.context is not None:
         yield "context_taken", (session, given.context)
+    for where, row in given.memories:
+        yield from memory_operations.put(where, [row])
 
 
 def _fence(given: Writing) -> Operation[tuple[int, int]]:
@@ -344,5 +342,6 @@ def delete(owner: str, name: str) -> Operation[None]:
     active = yield "runs_active_first", (session,)
     if active:
         raise refusals.still_active(name, active[0][1])
+    yield from memory_operations.clear((owner, "runs"), (name,))
     for deletion in DELETIONS:
         yield deletion, (session,)

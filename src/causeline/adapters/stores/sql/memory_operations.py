@@ -1,0 +1,203 @@
+"""What keeping and finding memories does, as `writes` says what a commit does: queries out, rows in.
+
+Law: who looks for a word looks among the items of one collection alone, because the word is stored under its number.
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from heapq import nsmallest
+from typing import Any, TypeVar
+
+from causeline.adapters.stores.sql import encoding
+from causeline.adapters.stores.sql.operation import Operation
+from causeline.memory.backend import CANDIDATES, COMMON, Collection, Findings, Question, rarest
+from causeline.memory.items import Item, StoredItem, fits
+from causeline.memory.vectors import far, signature
+
+T = TypeVar("T")
+_LAST = 2**62
+_FETCHED = 100
+
+
+class SqlItems:
+    """See `causeline.memory.backend.MemoryBackend`; `read` and `write` run an operation in the store's own way."""
+
+    def __init__(
+        self,
+        read: Callable[[Callable[[], Operation[Any]]], Awaitable[Any]],
+        write: Callable[[Callable[[], Operation[Any]]], Awaitable[Any]],
+    ) -> None:
+        self._read = read
+        self._write = write
+
+    async def put(self, where: Collection, rows: Sequence[StoredItem]) -> None:
+        await self._write(partial(put, where, [columns(row) for row in rows]))
+
+    async def get(self, where: Collection, namespace: tuple[str, ...], key: str, now: str) -> Item | None:
+        return await self._read(partial(_get, where, _place(namespace), encoding.text_bytes(key), now))
+
+    async def delete(self, where: Collection, namespace: tuple[str, ...], key: str) -> bool:
+        return await self._write(partial(_delete, where, _place(namespace), encoding.text_bytes(key)))
+
+    async def page(self, where: Collection, namespace: tuple[str, ...], after: str | None, limit: int, now: str) -> Sequence[Item]:
+        return await self._read(partial(_page, where, _place(namespace), encoding.text_bytes(after or ""), limit, now))
+
+    async def search(self, where: Collection, question: Question) -> Findings:
+        return await self._read(partial(_search, where, question))
+
+
+def columns(row: StoredItem) -> Sequence[Any]:
+    """An item, encoded: what `memory_add` takes behind the collection, then its vector. Raises Invalid."""
+    item = row.item
+    source = None if item.source is None else dict(item.source)
+    body = encoding.dump_small([item.value, item.text, source])
+    words = " ".join(row.words).encode()
+    place, key = _place(item.namespace), encoding.text_bytes(item.key)
+    return place, key, item.created_at, item.expires_at, len(row.words), words, body, row.vector
+
+
+def put(where: Collection, rows: Sequence[Sequence[Any]]) -> Operation[None]:
+    """Keep items, each in the place of an older one; what has expired meanwhile makes room."""
+    ((collection,),) = yield "memory_set_lock", where
+    items = length = 0
+    for row in rows:
+        gone = list((yield "memory_remove", (collection, *row[:2])))
+        gone += yield "memory_remove_expired", (collection, row[2])
+        yield from _unlist(collection, gone)
+        ((number,),) = yield "memory_add", (collection, *row[:7])
+        yield "memory_words_add", (number, _found_by(collection, row[5]))
+        if row[7] is not None:
+            yield "memory_vector_add", (number, collection, signature(row[7]), row[7])
+        items += 1 - len(gone)
+        length += row[4] - sum(old[1] for old in gone)
+    yield "memory_set_count", (collection, items, length)
+
+
+def clear(where: Collection, namespace: tuple[str, ...]) -> Operation[None]:
+    """Remove a namespace with all below it."""
+    ((collection,),) = yield "memory_set_lock", where
+    gone = yield "memory_remove_below", (collection, *_range(namespace))
+    yield from _forget(collection, gone)
+
+
+def _delete(where: Collection, namespace: bytes, key: bytes) -> Operation[bool]:
+    ((collection,),) = yield "memory_set_lock", where
+    gone = yield "memory_remove", (collection, namespace, key)
+    yield from _forget(collection, gone)
+    return bool(gone)
+
+
+def _forget(collection: int, gone: Sequence[Sequence[Any]]) -> Operation[None]:
+    yield from _unlist(collection, gone)
+    if gone:
+        yield "memory_set_count", (collection, -len(gone), -sum(row[1] for row in gone))
+
+
+def _unlist(collection: int, gone: Sequence[Sequence[Any]]) -> Operation[None]:
+    """Take the words and vectors of removed items away."""
+    for number, _, words in gone:
+        yield "memory_words_remove", (number, _found_by(collection, words))
+        yield "memory_vector_remove", (number,)
+
+
+def _get(where: Collection, namespace: bytes, key: bytes, now: str) -> Operation[Item | None]:
+    known = yield "memory_set", where
+    if not known:
+        return None
+    rows = yield "memory_get", (known[0][0], namespace, key, now)
+    return _item(rows[0]) if rows else None
+
+
+def _page(where: Collection, namespace: bytes, after: bytes, limit: int, now: str) -> Operation[Sequence[Item]]:
+    known = yield "memory_set", where
+    if not known:
+        return ()
+    rows = yield "memory_page", (known[0][0], namespace, after, now, limit)
+    return [_item(row) for row in rows]
+
+
+def _search(where: Collection, question: Question) -> Operation[Findings]:
+    known = yield "memory_set", where
+    if not known:
+        return Findings()
+    collection, items, length = known[0]
+    frequencies: dict[str, int] = {}
+    for word in question.words:
+        ((frequencies[word],),) = yield "memory_word_count", (f"{collection}_{word}", COMMON)
+    lexical: list[StoredItem] = []
+    chosen = rarest(frequencies)
+    if chosen:
+        words = " ".join(f"{collection}_{word}" for word in chosen)
+        lexical = yield from _newest("memory_lexical", words, question, CANDIDATES)
+    elif not question.words and question.vector is None:
+        lexical = yield from _newest("memory_newest", collection, question, question.limit)
+    nearest = yield from _nearest(collection, question)
+    return Findings(items=items, words=length, frequencies=frequencies, lexical=lexical, nearest=nearest)
+
+
+def _newest(query: str, first: Any, question: Question, most: int) -> Operation[list[StoredItem]]:
+    """The newest rows of a query that the filter lets through."""
+    found: list[StoredItem] = []
+    before = _LAST
+    while True:
+        rows = yield query, (first, *_range(question.namespace), question.now, before, most)
+        found += _let_through(rows, question)
+        if len(rows) < most or len(found) >= most:
+            return found[:most]
+        before = rows[-1][6]
+
+
+def _nearest(collection: int, question: Question) -> Operation[list[StoredItem]]:
+    if question.vector is None:
+        return []
+    wanted, size = signature(question.vector), len(question.vector)
+    bits = int.from_bytes(wanted, "big")
+    rows = yield "memory_signatures", (collection, *_range(question.namespace), question.now)
+    near = [(far(bits, int.from_bytes(row[1], "big")), row[0]) for row in rows if len(row[1]) == len(wanted)]
+    most = max(question.limit * 4, 50)
+    ordered = [number for _, number in (sorted(near) if question.filter else nsmallest(most, near))]
+    found: list[StoredItem] = []
+    for start in range(0, len(ordered), _FETCHED):
+        numbers = ordered[start : start + _FETCHED]
+        places = ", ".join(f"${place}" for place in range(2, len(numbers) + 2))
+        fetched = yield f"memory_embedded AND v.no IN ({places})", (collection, *numbers)
+        found += [row for row in _let_through(fetched, question) if row.vector is not None and len(row.vector) == size]
+        if len(found) >= most:
+            break
+    return found
+
+
+def _let_through(rows: Sequence[Sequence[Any]], question: Question) -> Iterator[StoredItem]:
+    for row in rows:
+        item = _item(row)
+        if fits(item.value, question.filter):
+            yield StoredItem(item=item, words=row[5].decode().split(), vector=row[7])
+
+
+def _item(row: Sequence[Any]) -> Item:
+    value, text, source = encoding.load(row[4])
+    place, key = _parts(row[0]), encoding.bytes_text(row[1])
+    return Item(namespace=place, key=key, value=value, text=text, source=source, created_at=row[2], expires_at=row[3])
+
+
+def _found_by(collection: int, words: bytes) -> str:
+    """The words as they are found. How often an item has one is counted elsewhere."""
+    return " ".join(f"{collection}_{word}" for word in Counter(words.decode().split()))
+
+
+def _place(namespace: tuple[str, ...]) -> bytes:
+    """Each part ended by a zero byte; a zero or one within it is written as two bytes."""
+    parts = [encoding.text_bytes(part).replace(b"\x01", b"\x01\x02").replace(b"\x00", b"\x01\x01") for part in namespace]
+    return b"".join(part + b"\x00" for part in parts)
+
+
+def _parts(place: bytes) -> tuple[str, ...]:
+    parts = place.split(b"\x00")[:-1]
+    return tuple(encoding.bytes_text(part.replace(b"\x01\x01", b"\x00").replace(b"\x01\x02", b"\x01")) for part in parts)
+
+
+def _range(namespace: tuple[str, ...]) -> tuple[bytes, bytes]:
+    """From the namespace itself to the end of what is below it; no text has the byte 255."""
+    place = _place(namespace)
+    return place, place + b"\xff"
