@@ -2,7 +2,7 @@
 
 import pytest
 
-from causeline import ToolContext, tool
+from causeline import ToolContext, approve, deny, tool
 from causeline.models.model import CallDelta, Finish, ReasoningDelta, TextDelta
 from tests.agent.stage import Turns, calls, stage
 from tests.agent.test_calls import Pieces
@@ -200,3 +200,20 @@ async def test_a_second_turn_tells_its_own_and_shows_the_whole_history_at_the_en
     assert ran.events[0]["checkpoint_id"] is not None
     assert [one["content"] for one in ran.told("messages_snapshot")[0]["messages"]] == ["first", "one", "second", "two"]
     assert len(ran.told("text_message_start")) == 1
+
+
+@pytest.mark.parametrize("graph", ["react", "react-flat"])
+async def test_a_result_has_one_id_in_event_and_history_whichever_run_brings_it(graph):
+    @tool(approval="ask")
+    async def pay(n: int) -> str:
+        """Pays."""
+        return f"paid {n}"
+
+    async with stage([calls(("pay", {"n": 1}, "a"), ("pay", {"n": 2}, "b")), {"text": "done"}], [pay], graph=graph) as s:
+        first = await s.run("go")
+        second = await s.answer(first, {"a": approve()})
+        third = await s.answer(second, {"b": deny()})
+        history = {one.tool_call_id: one.id for one in await s.runtime.messages("s") if one.role == "tool"}
+    told = {(event["tool_call_id"], event["message_id"]) for ran in (first, second, third) for event in ran.told("tool_call_result")}
+    assert told == set(history.items())
+    assert len(history) == 2

@@ -65,7 +65,7 @@ async def _size(world: World, rounds: int) -> int:
         return "".join(FILLER % (n * 1000 + line) for line in range(11))
 
     place = World(f"sqlite:///{world.folder}/{rounds}.db", world.folder)
-    agent, _ = playing([*[calls(("read", {"n": n})) for n in range(rounds)], {"text": "done"}], [read])
+    agent, _ = playing([*[calls(("read", {"n": n})) for n in range(rounds)], {"text": "done"}], [read], max_steps=1_000)
     async with place.process(agent) as runtime:
         assert (await (await runtime.start(agent, "go", session="s")).result()).status == "succeeded"
     with sqlite3.connect(f"{world.folder}/{rounds}.db") as database:

@@ -12,14 +12,15 @@ from causeline.models.messages import Message
 from causeline.run.ledger import derive, idempotency_key
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, weakref_slot=True)
 class RunScope:
     """One run as its nodes see it.
 
     `input` are the caller's messages, which the entry step turns into goals and results. `client_tools` are
     definitions `{name, description, parameters}` only the client can execute. `context` is what the caller gave
     with the run, `before` the context object of the branch as the run found it. `answers` maps call ids to
-    decisions `{decision, value?, reason?}`. `asked_by` is the id of the message with the calls that are open.
+    decisions `{decision, value?, reason?}`. `asked_by` is the id of the message with the calls that are open, `asked_in` maps those
+    of an earlier run to that run.
     `retracted` are ids of messages that a process before this one began and did not finish. `facts` belong to the
     step under way: the recorder takes them with the step's commit and leaves an empty dict. `deps` is an object of the caller's for tools
     and nodes; it is never stored.
@@ -35,6 +36,7 @@ class RunScope:
     before: Mapping[str, Any] = field(default_factory=dict[str, Any])
     answers: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     asked_by: str = ""
+    asked_in: dict[str, str] = field(default_factory=dict[str, str])
     retracted: set[str] = field(default_factory=set[str])
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
     deps: Any = None
@@ -42,6 +44,10 @@ class RunScope:
     def idempotency_key(self, call_id: str) -> str:
         """The key of a call whose row this run opens."""
         return idempotency_key(self.owner, self.session_id, self.run_id, call_id)
+
+    def result_message_id(self, call_id: str) -> str:
+        """The id of the message that a call's result becomes."""
+        return result_message_id(self.asked_in.get(call_id, self.run_id), call_id)
 
 
 def merged(context: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,6 +58,11 @@ def merged(context: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 def message_id(run: str, step: int, index: int, attempt: int = 0) -> str:
     """The id of the message number `index` of a step. A retried reply has an `attempt` and thereby another id."""
     return derive("msg_", run, step, index, attempt) if attempt else derive("msg_", run, step, index)
+
+
+def result_message_id(run: str, call_id: str) -> str:
+    """The id of the message with the result of a call that `run` asked for; the same whichever run brings the result."""
+    return derive("msg_", run, call_id)
 
 
 @dataclass(frozen=True, slots=True)

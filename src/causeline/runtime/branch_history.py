@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from causeline.causal import AgentState, CausalNode
 from causeline.graph import Channels, Reducer
 from causeline.models.messages import Message
 from causeline.models.transcript import Transcript
-from causeline.run.scope import message_id
+from causeline.run.scope import message_id, result_message_id
 from causeline.runtime.records import Checkpoint, Link
 
 LOG = "log"
@@ -27,6 +27,8 @@ class Branch:
     channels: dict[str, Any]
     transcript: Transcript
     document: str | None
+    asked_in: dict[str, str]
+    """Which run asked for each open call."""
 
     @classmethod
     def read(cls, links: Sequence[Link], reducers: Mapping[str, Reducer] | None = None) -> "Branch":
@@ -42,12 +44,12 @@ class Branch:
                 document = delta.pop("document", document)
                 channels.values.pop(RESULT, None)
             channels.replay(delta)
-        transcript = Transcript()
-        for node, name in numbered(links):
+        transcript, asked_in = Transcript(), dict[str, str]()
+        for node, name in numbered(links, asked_in):
             transcript.add(node, name)
         values = channels.values
         values[LOG] = state
-        return cls(head, state, values, transcript, document)
+        return cls(head, state, values, transcript, document, {call: asked_in[call] for call in transcript.open if call in asked_in})
 
     def messages(self) -> Sequence[Message]:
         """What was said on this branch, oldest first."""
@@ -60,17 +62,29 @@ class Branch:
         return next((one.id for one in reversed(self.transcript.messages) if one.tool_calls), "")
 
 
-def numbered(links: Sequence[Link]) -> Iterator[tuple[CausalNode, str]]:
-    """Every node of a branch with the id of the message it becomes, or "" where it becomes none."""
+def numbered(links: Sequence[Link], asked_in: dict[str, str]) -> Iterator[tuple[CausalNode, str]]:
+    """Every node of a branch with the id of the message it becomes, or "" where it becomes none. Fills in which run asked for a call."""
     for link in links:
-        index = 0
+        index, run = 0, link.checkpoint.run
         for node in link.nodes:
-            if node.kind not in ("goal", "inference", "tool_result"):
+            if node.kind == "tool_call":
+                asked_in[node.payload["call_id"]] = run
+            elif node.kind == "tool_result":
+                call_id = node.payload["call_id"]
+                yield node, result_message_id(asked_in.get(call_id, run), call_id)
+                continue
+            if node.kind not in ("goal", "inference"):
                 yield node, ""
                 continue
-            attempt = link.checkpoint.facts.get("attempt", 0) if node.kind == "inference" else 0
-            yield node, message_id(link.checkpoint.run, link.checkpoint.step, index, attempt)
+            attempt = _attempt(link.checkpoint.facts, index) if node.kind == "inference" else 0
+            yield node, message_id(run, link.checkpoint.step, index, attempt)
             index += 1
+
+
+def _attempt(facts: Mapping[str, Any], index: int) -> int:
+    """How often the reply that became message `index` of a step was begun anew."""
+    attempt: Any = facts.get("attempt", 0)
+    return int(cast("dict[str, int]", attempt).get(str(index), 0) if isinstance(attempt, dict) else attempt)
 
 
 def context_at(links: Sequence[Link], checkpoint: str | None) -> Mapping[str, Any]:

@@ -94,7 +94,7 @@ class Runner:
         scope = scope_of(run, asked)
         scope.deps = deps
         scope.before = context_at(links, run.base)
-        scope.asked_by = branch.asked_by()
+        scope.asked_by, scope.asked_in = branch.asked_by(), branch.asked_in
         if run.head is None:
             branch.channels.pop(RESULT, None)  # how an earlier run ended says nothing of this one
         if beginning.hears:

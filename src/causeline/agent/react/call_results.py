@@ -13,7 +13,7 @@ from causeline.events import RunEvent
 from causeline.graph.node import Context
 from causeline.models.transcript import result_text
 from causeline.run.ledger import Call
-from causeline.run.scope import RunScope, merged, message_id
+from causeline.run.scope import RunScope, merged
 from causeline.tools.execute import evidence
 
 
@@ -36,13 +36,13 @@ def announce(ctx: Context, call: Call, scope: RunScope) -> None:
     ctx.emit(RunEvent(type="tool_call_end", tool_call_id=call.call_id))
 
 
-def tell_result(ctx: Context, call: Call, scope: RunScope, place: int) -> None:
-    """Tell of a call's result, which becomes the message number `place` of the step."""
+def tell_result(ctx: Context, call: Call, scope: RunScope) -> None:
+    """Tell of a call's result."""
     ctx.emit(
         RunEvent(
             type="tool_call_result",
             tool_call_id=call.call_id,
-            message_id=message_id(scope.run_id, ctx.step, place),
+            message_id=scope.result_message_id(call.call_id),
             content=result_text(call.result),
             is_error=not call.ok,
         )

@@ -117,7 +117,7 @@ class ReplyOutcome:
             idempotency_key=self.talk.scope.idempotency_key(call.id),
         )
         announce(self.ctx, row, self.talk.scope)
-        tell_result(self.ctx, row, self.talk.scope, place=1 + index)
+        tell_result(self.ctx, row, self.talk.scope)
         return row
 
 

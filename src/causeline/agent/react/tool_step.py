@@ -36,8 +36,6 @@ class ToolStep:
         held = self.ledger.open_calls()
         self.calls: dict[str, Call] = {call.call_id: call for call in held if self._is_mine(call, only)}
         self.questions: list[Mapping[str, Any]] = []
-        served = [call.call_id for call in held if not call.client and (only is not None or call.call_id in self.calls)]
-        self._places = {call_id: place for place, call_id in enumerate(served)}
 
     def _is_mine(self, call: Call, only: str | None) -> bool:
         """The ledger may still hold calls whose result the log has by now."""
@@ -142,7 +140,7 @@ class ToolStep:
         await self.ledger.finish(row)
 
     def _tell(self, row: Call) -> None:
-        tell_result(self.ctx, row, self.talk.scope, self._places[row.call_id])
+        tell_result(self.ctx, row, self.talk.scope)
 
     def _ask(self, call: Call, permission: Permission) -> Sequence[Call]:
         """Note a question to a person. Returns the call's row if it changes: from now on it waits for the answer."""
