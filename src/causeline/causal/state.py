@@ -12,6 +12,7 @@ from causeline.causal.causal_node import CausalNode, check_time
 from causeline.causal.identity import check_key, check_kind, node_id
 from causeline.causal.import_checks import check_log, read_state
 from causeline.causal.limits import Limits
+from causeline.causal.payload import is_decision
 from causeline.errors import Corrupt, Missing
 
 _CAUSED = frozenset({"tool_call", "tool_result", "answer", "protocol_error", "verification", "resource", "semantic"})
@@ -195,8 +196,8 @@ class AgentState:
         """The inference that led to a node and what that inference had read, in log order.
 
         From a tool result, a resource, a memory, an answer the causes are followed to the nearest inference;
-        the previous version of the same resource is not a cause. Empty for what no inference led to, such as
-        a goal. Raises UnknownNode.
+        the previous version of the same resource is not a cause. What a person decided on a call on this way, or
+        on one whose result was read, is there too. Empty for what no inference led to, such as a goal. Raises UnknownNode.
         """
         chosen: set[str] = set()
         seen: set[str] = set()
@@ -207,9 +208,13 @@ class AgentState:
                 chosen.add(node.id)
                 chosen.update(node.parents)
             elif node.kind in _CAUSED:
+                if is_decision(node.kind, node.payload):
+                    chosen.add(node.id)
                 causes = [self.node(parent) for parent in node.parents if parent not in seen]
                 seen.update(node.parents)
                 todo.extend(cause for cause in causes if node.resource_key is None or cause.resource_key != node.resource_key)
+        for result in [node for node in map(self.node, chosen) if node.kind == "tool_result"]:
+            chosen.update(parent for parent in result.parents if is_decision(self.node(parent).kind, self.node(parent).payload))
         return [self._nodes[place] for place in sorted(map(self._place, chosen))]
 
     def to_json(self) -> dict[str, Any]:

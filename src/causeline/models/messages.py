@@ -40,8 +40,9 @@ class ToolCall:
 class Message:
     """One entry of a conversation. `tool_call_id` and `is_error` belong to role `tool`, `tool_calls` to `assistant`.
 
-    `reasoning` holds what the provider gave with an assistant's message and wants back with it; it is shown to nobody else
-    and is no part of the JSON form.
+    `decisions` of a tool message are what people decided on its call, oldest first: `{decision, by, args?, result?, reason?}`; the JSON
+    form has them where there are any. `reasoning` holds what the provider gave with an assistant's message and wants back with it; it
+    is shown to nobody else and is no part of the JSON form.
     """
 
     role: Role
@@ -51,6 +52,7 @@ class Message:
     is_error: bool = False
     id: str = ""
     reasoning: tuple[Json, ...] = ()
+    decisions: tuple[Json, ...] = ()
 
     @property
     def text(self) -> str:
@@ -60,8 +62,9 @@ class Message:
         return "".join(part["text"] for part in self.content if isinstance(part.get("text"), str))
 
     def to_json(self) -> Json:
-        """`{id, role, content, tool_calls, tool_call_id, is_error}`, every key always there."""
+        """`{id, role, content, tool_calls, tool_call_id, is_error}`, every key always there, and `decisions` where there are any."""
         return {
+            **({"decisions": list(self.decisions)} if self.decisions else {}),
             "id": self.id,
             "role": self.role,
             "content": self.content if isinstance(self.content, str) else list(self.content),
@@ -94,7 +97,7 @@ class ToolSpec:
         return {**spec, "strict": True} if self.strict else spec
 
 
-_KEYS = frozenset({"id", "role", "content", "tool_calls", "tool_call_id", "is_error"})
+_KEYS = frozenset({"id", "role", "content", "tool_calls", "tool_call_id", "is_error", "decisions"})
 
 
 def _message(value: object, findings: list[str]) -> Message | None:
@@ -119,7 +122,12 @@ def _message(value: object, findings: list[str]) -> Message | None:
     if calls and role != "assistant":
         findings.append("tool_calls: only an assistant message has calls")
     content = _content(data.get("content"), findings)
-    return None if findings else Message(cast(Role, role), content, calls, call_id, is_error, own_id)
+    decisions = data.get("decisions", [])
+    if not isinstance(decisions, list) or not all(isinstance(one, dict) for one in cast("list[object]", decisions)):
+        findings.append("decisions: expected a list of objects")
+    if findings:
+        return None
+    return Message(cast(Role, role), content, calls, call_id, is_error, own_id, decisions=tuple(cast("list[Json]", decisions)))
 
 
 def _content(value: object, findings: list[str]) -> Content:

@@ -29,6 +29,7 @@ _WANTED: Mapping[str, str] = {
     "tool_result": "{call_id, tool, result, ok, ...}, with texts for call_id and tool, and true or false for ok",
     "protocol_error": "{code, detail?, ...}, with texts",
     "semantic": "{type, key, content, ...}, with texts for type and key",
+    "verification": "an object, and {call_id, decision, by?, reason?, ...} with texts where its method is decision",
     "resource": "an object, and {succeeded, value: {text, ...}, ...} where its operation is recall",
 }
 """Kinds that are not here are read as they are."""
@@ -52,6 +53,8 @@ def _holds(kind: str, payload: Any) -> bool:
             return _texts(found, "call_id", "tool") and "result" in found and type(found.get("ok")) is bool
         case "protocol_error":
             return _texts(found, "code") and type(found.get("detail", "")) is str
+        case "verification":
+            return found.get("method") != "decision" or (_texts(found, "call_id", "decision") and _maybe_texts(found, "by", "reason"))
         case "semantic":
             return _texts(found, "type", "key") and "content" in found
         case _:
@@ -65,6 +68,10 @@ def _recall(payload: dict[str, Any]) -> bool:
 
 def _texts(payload: dict[str, Any], *names: str) -> bool:
     return all(type(payload.get(name)) is str for name in names)
+
+
+def _maybe_texts(payload: dict[str, Any], *names: str) -> bool:
+    return all(type(payload.get(name, "")) is str for name in names)
 
 
 def _all(rows: Any, *names: str) -> bool:

@@ -6,9 +6,11 @@ never answered gets a stand-in in `view` only; `messages` stays what the log say
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from causeline.causal import CausalNode, canonical
+from causeline.causal.payload import as_run, is_decision, with_decisions
 from causeline.models.messages import Content, Message, ToolCall
 
 NOT_EXECUTED = "Not executed: the conversation went on before this call had a result."
@@ -36,6 +38,8 @@ class Transcript:
     """
 
     __slots__ = (
+        "_asked_at",
+        "_decided",
         "_shorten",
         "answer",
         "answered",
@@ -56,6 +60,8 @@ class Transcript:
 
     def __init__(self, shorten: Shorten | None = None) -> None:
         self._shorten = shorten
+        self._asked_at = 0
+        self._decided: dict[str, list[Any]] = {}
         self.messages: list[Message] = []
         self.view: list[Message] = []
         self.open: dict[str, tuple[str, str, Any]] = {}
@@ -85,6 +91,8 @@ class Transcript:
                 return self._tool_result(node, message_id)
             case "protocol_error":
                 self._protocol_error(node)
+            case "verification":
+                self._decision(node)
             case "answer":
                 self.answered, self.answer = True, node.payload
             case "system":
@@ -132,6 +140,8 @@ class Transcript:
             self.tool_rounds += 1
             self.faults.clear()
             self.open = {c.id: ("", c.name, c.arguments) for c in calls}
+            self._decided.clear()
+            self._asked_at = len(self.view)
             self.call_ids.update(self.open)
         if not calls and not payload["text"].strip():
             return None  # nothing was said; providers refuse such a message in a history
@@ -142,16 +152,31 @@ class Transcript:
         if call_id in self.open:
             self.open[call_id] = (node.id, node.payload["name"], node.payload["args"])
 
+    def _decision(self, node: CausalNode) -> None:
+        """What a person decided on an open call. A model is shown the call as it ran."""
+        if not is_decision(node.kind, node.payload) or node.payload["call_id"] not in self.open:
+            return
+        call_id = node.payload["call_id"]
+        self._decided.setdefault(call_id, []).append(
+            {key: value for key, value in node.payload.items() if key not in ("method", "call_id")}
+        )
+        if node.payload["decision"] == "edit":
+            asking = self.view[self._asked_at]
+            arguments = as_run(None, self._decided[call_id])
+            calls = tuple(replace(call, arguments=arguments) if call.id == call_id else call for call in asking.tool_calls)
+            self.view[self._asked_at] = replace(asking, tool_calls=calls)
+
     def _tool_result(self, node: CausalNode, message_id: str) -> Message | None:
         payload = node.payload
         opened = self.open.pop(payload["call_id"], None)
         text = result_text(payload["result"])
-        message = Message("tool", text, tool_call_id=payload["call_id"], is_error=not payload["ok"], id=message_id)
+        decided = tuple(self._decided.pop(payload["call_id"], ()))
+        message = Message("tool", text, tool_call_id=payload["call_id"], is_error=not payload["ok"], id=message_id, decisions=decided)
         self.messages.append(message)
         if opened is None:
             return message
-        shown = self._shorten(payload["tool"], text, node.id) if self._shorten else text
-        self.view.append(message if shown is text else Message("tool", shown, tool_call_id=message.tool_call_id, is_error=message.is_error))
+        shown = with_decisions(self._shorten(payload["tool"], text, node.id) if self._shorten else text, decided)
+        self.view.append(message if shown == text else Message("tool", shown, tool_call_id=message.tool_call_id, is_error=message.is_error))
         self._count_repeat(payload["tool"], opened[2], payload["result"])
         return message
 

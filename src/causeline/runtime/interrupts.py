@@ -20,6 +20,7 @@ DECISIONS: Mapping[InterruptKind, frozenset[str]] = {
 }
 """The decisions that fit each kind of interrupt."""
 NEEDS_VALUE = frozenset({"edit", "answer", "record"})
+MAX_NAME = 200
 
 
 class WrongDecision(Invalid):
@@ -29,7 +30,7 @@ class WrongDecision(Invalid):
 
 
 def check_decision(interrupt: Interrupt, decision: Mapping[str, Any]) -> None:
-    """Raises WrongDecision unless `{decision, value?, reason?}` is complete and fits the kind."""
+    """Raises WrongDecision unless `{decision, value?, reason?, by?}` is complete and fits the kind."""
     chosen = decision.get("decision")
     allowed = DECISIONS[interrupt.kind]
     if not isinstance(chosen, str) or chosen not in allowed:
@@ -47,7 +48,9 @@ def check_decision(interrupt: Interrupt, decision: Mapping[str, Any]) -> None:
         raise WrongDecision(f"{interrupt.id}: {error.message}") from error
     if "reason" in decision and decision["reason"] is not None and not isinstance(decision["reason"], str):
         raise WrongDecision(f"{interrupt.id}: reason must be text")
-    unknown = set(decision) - {"decision", "value", "reason"}
+    if "by" in decision and (not isinstance(decision["by"], str) or not 0 < len(decision["by"]) <= MAX_NAME):
+        raise WrongDecision(f"{interrupt.id}: by is the name of whoever decided, a text of at most {MAX_NAME} characters")
+    unknown = set(decision) - {"decision", "value", "reason", "by"}
     if unknown:
         raise WrongDecision(f"{interrupt.id}: unknown fields {', '.join(sorted(unknown))}")
 
@@ -107,38 +110,42 @@ def _plain(node: str, question: Any) -> Mapping[str, Any]:
     }
 
 
-def approve() -> Mapping[str, Any]:
-    """Let an awaiting call run."""
-    return {"decision": "approve"}
+def approve(*, by: str | None = None) -> Mapping[str, Any]:
+    """Let an awaiting call run. `by` names whoever decided, here as for every decision; without it that is the owner."""
+    return _made("approve", by)
 
 
-def deny(reason: str | None = None) -> Mapping[str, Any]:
+def deny(reason: str | None = None, *, by: str | None = None) -> Mapping[str, Any]:
     """Do not let it run; the model is told, with the reason."""
-    return {"decision": "deny", "reason": reason}
+    return _made("deny", by, reason=reason)
 
 
-def edit(args: Mapping[str, Any]) -> Mapping[str, Any]:
+def edit(args: Mapping[str, Any], *, by: str | None = None) -> Mapping[str, Any]:
     """Let the call run with other arguments, which are checked again."""
     if not isinstance(args, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - said here, where the caller can see it
         raise Invalid(f"edit takes the new arguments as an object, not {type(args).__name__}")
-    return {"decision": "edit", "value": dict(args)}
+    return _made("edit", by, value=dict(args))
 
 
-def answer(value: Any) -> Mapping[str, Any]:
+def answer(value: Any, *, by: str | None = None) -> Mapping[str, Any]:
     """Answer a question."""
-    return {"decision": "answer", "value": value}
+    return _made("answer", by, value=value)
 
 
-def retry() -> Mapping[str, Any]:
+def retry(*, by: str | None = None) -> Mapping[str, Any]:
     """Run a call of unknown outcome again."""
-    return {"decision": "retry"}
+    return _made("retry", by)
 
 
-def record(result: Any) -> Mapping[str, Any]:
+def record(result: Any, *, by: str | None = None) -> Mapping[str, Any]:
     """Take this as the result of a call of unknown outcome."""
-    return {"decision": "record", "value": result}
+    return _made("record", by, value=result)
 
 
-def fail(reason: str | None = None) -> Mapping[str, Any]:
+def fail(reason: str | None = None, *, by: str | None = None) -> Mapping[str, Any]:
     """Count a call of unknown outcome as failed."""
-    return {"decision": "fail", "reason": reason}
+    return _made("fail", by, reason=reason)
+
+
+def _made(decision: str, by: str | None, **more: Any) -> Mapping[str, Any]:
+    return {"decision": decision, **more, **({"by": by} if by is not None else {})}

@@ -195,6 +195,8 @@ def _taken(value: ToolResult) -> Executed:
     verification = _plain_object(value.verification)
     if verification is not None and not isinstance(verification.get("method"), str):
         raise InvalidTool("a verification needs a method, such as {'method': 'tool_declared'}")
+    if verification is not None and verification["method"] == "decision":
+        raise InvalidTool("a tool cannot give the method 'decision': that is what a person decided")
     patch = _plain_object(value.context_patch)
     return Executed(ok=bool(value.ok), result=_kept(value.value), context_patch=patch, resources=resources, verification=verification)
 

@@ -18,11 +18,15 @@ from causeline.tools.execute import evidence
 
 
 def logged(talk: Conversation, call: Call) -> list[Append]:
-    """What a call's result adds to the log: the result, then what the tool reported beside it, or the note that was kept."""
+    """What a call's result adds to the log: what people decided on the call, the result, then what the tool reported beside it, or the
+    note that was kept."""
     asked = talk.transcript.open[call.call_id][0]
+    decided = [
+        Append("verification", {"method": "decision", "call_id": call.call_id, **decision}, parents=(asked,)) for decision in call.decisions
+    ]
     payload = {"call_id": call.call_id, "tool": call.name, "result": call.result, "ok": bool(call.ok)}
-    result = Append("tool_result", payload, parents=(asked,))
-    appends = [result, *evidence(call, result)]
+    result = Append("tool_result", payload, parents=(asked, *decided))
+    appends = [*decided, result, *evidence(call, result)]
     if call.name == REMEMBER and call.ok and not call.client:
         appends.append(note(call.arguments, talk.options.semantic_types(), dynamic=talk.options.allow_dynamic_node_types, parent=result))
     return appends

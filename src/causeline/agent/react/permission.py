@@ -23,7 +23,8 @@ UNKNOWN_OUTCOME = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permission:
-    """One of: run with `arguments`; ask (`question` of `kind`) whether to; `settled` with `result`, `ok` and `state`."""
+    """One of: run with `arguments`; ask (`question` of `kind`) whether to; `settled` with `result`, `ok` and `state`. `decided` is what a
+    person decided on it, for the record."""
 
     arguments: Any = None
     args_hash: str = ""
@@ -34,6 +35,7 @@ class Permission:
     result: Any = None
     ok: bool = False
     state: CallState = "failed"
+    decided: Mapping[str, Any] | None = None
 
 
 async def permission_for(talk: Conversation, call: Call, decision: Mapping[str, Any] | None) -> Permission:
@@ -41,21 +43,49 @@ async def permission_for(talk: Conversation, call: Call, decision: Mapping[str, 
     the `args_hash` it was made on; on anything else it decides nothing."""
     tool = talk.toolbox.get(call.name)
     go = Permission(arguments=call.arguments, args_hash=call.args_hash)
-    if call.state == "unknown":
-        return await _unknown(talk, call, tool, _fitting(decision, "unknown_outcome", go), go)
     if call.state == "started":
         return go  # by this process, a moment ago
-    prepared = prepare(tool, call.arguments) if tool is not None else None
-    go = _as_prepared(call, prepared)
-    decision = _fitting(decision, "question" if tool is not None and tool.human else "approval", go)
+    if call.state == "unknown":
+        decision = _fitting(decision, "unknown_outcome", go)
+        permission = await _unknown(talk, call, tool, decision, go)
+    else:
+        prepared = prepare(tool, call.arguments) if tool is not None else None
+        go = _as_prepared(call, prepared)
+        decision = _fitting(decision, "question" if tool is not None and tool.human else "approval", go)
+        runs = tool if prepared is not None and prepared.arguments is not None else None
+        permission = await _before_it_runs(talk, call, tool, runs, decision, go)
+    if decision is None or decision["decision"] == "answer":
+        return permission
+    return replace(permission, decided=_on_record(talk, tool, decision))
+
+
+async def _before_it_runs(
+    talk: Conversation, call: Call, tool: Tool | None, runs: Tool | None, decision: Mapping[str, Any] | None, go: Permission
+) -> Permission:
+    """A call that has not been started. `runs` is its tool where that takes the arguments."""
     if decision is None and call.state == "awaiting":
         return _still_asked(call, tool, go)
-    if tool is None or prepared is None or prepared.arguments is None:
+    if runs is None:
         # It never runs: its result says that there is no such tool, or what is wrong with its arguments.
         return go if decision is None or decision.get("decision") != "deny" else _denied(decision.get("reason"))
-    if tool.human:
+    if runs.human:
         return _question(go, decision)
-    return await _permitted(talk, tool, go) if decision is None else await _decided(talk, tool, decision, go)
+    return await _permitted(talk, runs, go) if decision is None else await _decided(talk, runs, decision, go)
+
+
+def _on_record(talk: Conversation, tool: Tool | None, decision: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A decision as the call's row and the log have it: what was decided, by whom, and the arguments or the result that were given."""
+    record: dict[str, Any] = {"decision": decision["decision"], "by": decision.get("by") or talk.scope.owner}
+    match decision["decision"]:
+        case "edit":
+            record["args"] = decision["value"] if tool is None else _edited(tool, decision)
+        case "record":
+            record["result"] = decision["value"]
+        case _:
+            pass
+    if decision.get("reason"):
+        record["reason"] = decision["reason"]
+    return record
 
 
 def as_edited(talk: Conversation, call: Call, decision: Mapping[str, Any] | None) -> Call:

@@ -54,16 +54,22 @@ class ToolStep:
                 self._tell(call)
                 continue
             permission = await permission_for(self.talk, call, self.talk.scope.answers.get(call.call_id))
+            self._keep(call, permission.decided)
             if permission.question is not None:
                 asked += self._ask(call, permission)
             elif permission.settled:
                 await self._finish(call, Executed(ok=permission.ok, result=permission.result), permission.state)
             else:
-                ready[call.call_id] = replace(call, arguments=permission.arguments, args_hash=permission.args_hash)
+                ready[call.call_id] = replace(self.calls[call.call_id], arguments=permission.arguments, args_hash=permission.args_hash)
         if asked:
             await self.ledger.move(asked)
         for group in self.talk.segments([(call.call_id, call.name) for call in ready.values()]):
             await self._group([ready[call_id] for call_id in group])
+
+    def _keep(self, call: Call, decided: Mapping[str, Any] | None) -> None:
+        """Put what a person decided on the call's row, once."""
+        if decided is not None and decided not in call.decisions:
+            self.calls[call.call_id] = replace(call, decisions=[*call.decisions, decided])
 
     async def _group(self, calls: Sequence[Call]) -> None:
         """Run calls side by side, at most `tool_concurrency` at once. Each batch is claimed with one write."""

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from causeline.causal.causal_node import CausalNode
-from causeline.causal.payload import as_text, field_text, fields, recalled_text
+from causeline.causal.payload import as_run, as_text, field_text, fields, is_decision, recalled_text, with_decisions
 from causeline.causal.state import AgentState
 from causeline.causal.view.catalog import RECALL, Catalog
 
 Message = dict[str, Any]
+Pair = tuple[CausalNode, CausalNode, Sequence[CausalNode]]
+"""A call, its result, and what people decided on it."""
 OVERHEAD = 16
 """Characters counted for the frame of a message."""
 PART = 3_000
@@ -29,8 +31,8 @@ _HEAD_CAP = 64_000
 class Item:
     """Nodes that are shown or dropped together: a message, a note, or an inference with its calls and results.
 
-    `places` in log order, `pairs` the calls of a round with their results. `cap` is the most characters one text
-    of it may have. `rank` is set for what matches the question (0 best), `fixed` for what must be shown, `whole`
+    `places` in log order, `pairs` the calls of a round with their results and what people decided on them. `cap` is the
+    most characters one text of it may have. `rank` is set for what matches the question (0 best), `fixed` for what must be shown, `whole`
     for what must not be cut either, `head` for what is in the frontier.
     """
 
@@ -42,7 +44,7 @@ class Item:
     whole: bool = False
     head: bool = False
     rank: int | None = None
-    pairs: list[tuple[CausalNode, CausalNode]] = field(default_factory=list[tuple[CausalNode, CausalNode]])
+    pairs: "list[Pair]" = field(default_factory=list["Pair"])
 
     def messages(self, limit: int) -> list[Message]:
         """Its chat messages, every text cut to `limit` characters; none for a note."""
@@ -78,15 +80,30 @@ def items_of(state: AgentState, catalog: Catalog, chosen: set[int], required: se
         if place in catalog.result_of:
             rounds.setdefault(catalog.carrier.get(place, place), []).extend((place, catalog.result_of[place]))
     paired = {place for pairs in rounds.values() for place in pairs} | rounds.keys()
+    paired |= {state.sequence(node.id) - 1 for place in paired for node in _decisions(state, state.nodes[place])}
     items: list[Item] = []
     for place in sorted(chosen):
         if place in rounds:
-            item = _item(state, sorted({place, *rounds[place]}), "round", heads, required)
-            item.pairs = [(state.nodes[one], state.nodes[catalog.result_of[one]]) for one in rounds[place] if one in catalog.result_of]
+            pairs = [_pair(state, call, catalog.result_of[call]) for call in rounds[place] if call in catalog.result_of]
+            decided = [state.sequence(node.id) - 1 for pair in pairs for node in pair[2]]
+            item = _item(state, sorted({place, *rounds[place], *decided}), "round", heads, required)
+            item.pairs = pairs
             items.append(item)
         elif place not in paired and (kind := _kind_of(state.nodes[place], state, chosen)):
             items.append(_item(state, [place], kind, heads, required))
     return items
+
+
+def _pair(state: AgentState, call: int, result: int) -> "Pair":
+    return state.nodes[call], state.nodes[result], _decisions(state, state.nodes[result])
+
+
+def _decisions(state: AgentState, result: CausalNode) -> Sequence[CausalNode]:
+    """What people decided on the call of a result, in log order."""
+    if result.kind != "tool_result" or len(result.parents) < 2:
+        return ()
+    parents = sorted(map(state.sequence, result.parents))
+    return [node for node in (state.nodes[number - 1] for number in parents) if is_decision(node.kind, node.payload)]
 
 
 def _item(state: AgentState, places: list[int], kind: str, heads: set[int], required: set[int]) -> Item:
@@ -127,15 +144,16 @@ def cut(text: str, limit: int, name: str) -> str:
     return text[: max(0, limit - len(marker))] + marker
 
 
-def _round(nodes: Sequence[CausalNode], pairs: Sequence[tuple[CausalNode, CausalNode]], limit: int) -> list[Message]:
+def _round(nodes: Sequence[CausalNode], pairs: "Sequence[Pair]", limit: int) -> list[Message]:
     """An assistant message with calls, and a tool message for each. A call without an inference stands for it."""
     calls: list[Any] = []
     results: list[Message] = []
-    for call, result in pairs:
-        asked, said = fields(call.payload), fields(result.payload)
+    for call, result, decided in pairs:
+        asked, said, decisions = fields(call.payload), fields(result.payload), [node.payload for node in decided]
         call_id = field_text(asked, "call_id") or call.id
-        calls.append({"id": call_id, "name": field_text(asked, "name"), "arguments": _arguments(asked.get("args"), limit, call.id)})
-        text = cut(as_text(said.get("result")), limit, result.id)
+        arguments = _arguments(as_run(asked.get("args"), decisions), limit, call.id)
+        calls.append({"id": call_id, "name": field_text(asked, "name"), "arguments": arguments})
+        text = with_decisions(cut(as_text(said.get("result")), limit, result.id), decisions)
         results.append(message(result.id, "tool", text, call_id=call_id, failed=said.get("ok") is False))
     first = nodes[0]
     text = cut(field_text(first.payload, "text"), limit, first.id) if first.kind == "inference" else ""

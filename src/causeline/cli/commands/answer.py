@@ -31,6 +31,7 @@ def command(
         typer.Option(metavar="JSON", help="New arguments (edit), the answer, or the result (record). For the last two plain text will do."),
     ] = None,
     reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why not; the model is told.")] = None,
+    by: Annotated[str | None, typer.Option(metavar="NAME", help="Who decided, for the record; otherwise the store's owner.")] = None,
     agent: OtherAgent = None,
     store: Store = DEFAULT_STORE,
     as_json: EventsAsJson = False,
@@ -46,6 +47,8 @@ def command(
         raise typer.BadParameter(f"{decision} needs one: {_VALUES[decision]}", param_hint="--value")
     if reason is not None:
         told["reason"] = reason
+    if by is not None:
+        told["by"] = by
 
     shown = view(store, as_json=as_json)
 

@@ -7,7 +7,7 @@ from typing import Any
 from causeline.assemble import Agent
 from causeline.models.messages import Message
 from causeline.models.scripted_model import ScriptedModel
-from causeline.runtime.interrupts import answer, approve, deny, record
+from causeline.runtime.interrupts import answer, approve, deny, edit, record
 from causeline.runtime.program import Program
 from causeline.runtime.records import Interrupt
 from causeline.runtime.runtime import Runtime
@@ -27,8 +27,16 @@ async def approving(runtime: Runtime, agents: Sequence[Program]) -> None:
     """One approval, then a denial, each in a run of its own."""
     await ended(runtime, agents[0], "go", "r1")
     first, second = (await asked(runtime))[:2]
-    await (await runtime.answer("r1", {first.id: approve()}, new_run_id="r2")).result()
-    await (await runtime.answer("r1", {second.id: deny("no")}, new_run_id="r3")).result()
+    await (await runtime.answer("r1", {first.id: approve(by="ada")}, new_run_id="r2")).result()
+    await (await runtime.answer("r1", {second.id: deny("no", by="ada")}, new_run_id="r3")).result()
+
+
+async def editing(runtime: Runtime, agents: Sequence[Program]) -> None:
+    """A person changes the arguments of one call, another one approves the second; the name of whoever decides is in the log."""
+    await ended(runtime, agents[0], "go", "r1")
+    first, second = (await asked(runtime))[:2]
+    await (await runtime.answer("r1", {first.id: edit({"n": 7}, by="ada")}, new_run_id="r2")).result()
+    await (await runtime.answer("r1", {second.id: approve(by="bob")}, new_run_id="r3")).result()
 
 
 async def questioning(runtime: Runtime, agents: Sequence[Program]) -> None:
@@ -41,7 +49,7 @@ async def wondering(runtime: Runtime, agents: Sequence[Program]) -> None:
     """Whatever is of unknown outcome is recorded by hand."""
     result = await ended(runtime, agents[0], "go", "r1")
     if result.status == "interrupted":
-        decisions = {one.id: record("seen to") for one in await asked(runtime) if one.run in ("r1", "r2")}
+        decisions = {one.id: record("seen to", by="ada") for one in await asked(runtime) if one.run in ("r1", "r2")}
         await (await runtime.answer("r1", decisions, new_run_id="r2")).result()
 
 
@@ -78,6 +86,7 @@ _SCRIPT = [calls("write", "alone", "alone"), calls("write", start=3), {"text": "
 PEOPLE = (
     Scenario("approval", [_SCRIPT], approving, GATED),
     Scenario("flat-approval", [_SCRIPT], approving, {**GATED, "graph": "react-flat"}),
+    Scenario("edited-approval", [_SCRIPT], editing, GATED),
     Scenario("question", (), questioning, programs=questioner),
     Scenario("client-tool", [[calls("pick", "write", "pick"), calls("write", start=5), {"text": "done"}]], picking),
     Scenario(
