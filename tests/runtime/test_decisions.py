@@ -9,6 +9,7 @@ from causeline import approve, deny, edit, fail, record, retry
 from causeline.causal import verify_export
 from causeline.errors import Invalid
 from causeline.models.scripted_model import ScriptedModel
+from tests.runtime.processes import die, ended, spawn
 from tests.runtime.scenes import GRAPHS, URLS, asks, by_call, runtime, store_at
 
 TWO = asks(("pay", {"n": 100}, "a"), ("pay", {"n": 3}, "b"), text="Paying.")
@@ -133,36 +134,34 @@ async def test_a_decision_is_kept_until_the_last_call_of_the_reply_is_decided(st
     ],
     ids=["retry", "record", "fail"],
 )
-async def test_what_a_person_says_of_an_unknown_outcome_is_a_cause(store, decision, written):
-    began = asyncio.Event()
+def test_what_a_person_says_of_an_unknown_outcome_is_a_cause(tmp_path, decision, written):
+    def sender(*, dies):
+        @causeline.tool(on_unknown="ask")
+        async def send(n: int) -> str:
+            """Sends."""
+            if dies:
+                die()
+            return "sent"
 
-    @causeline.tool(on_unknown="ask")
-    async def send(n: int) -> str:
-        """Sends, but not the first time."""
-        if not began.is_set():
-            began.set()
-            await asyncio.Event().wait()
-        return "sent"
+        model = Watched([asks(("send", {"n": 1}, "a")), {"text": "done"}])
+        return causeline.Agent(model, tools=[send]), model
 
-    model = Watched([asks(("send", {"n": 1}, "a")), {"text": "done"}])
-    agent = causeline.Agent(model, tools=[send])
-    async with runtime(store, agent) as rt:
-        run = await rt.start(agent, "go", session="s", run_id="r1")
-        await asyncio.wait_for(began.wait(), 5)
-        await _stopped(rt, run)
-        waiting = await (await rt.resume("r1")).result()
-        done = await (await rt.answer(waiting.run_id, {waiting.interrupts[0].id: decision})).result()
-        assert done.answer == "done"
-        assert await decisions(rt) == [{"call_id": "a", **written}]
-        assert ("[A person recorded this result.]" in model.requests[-1][-1].text) == (written["decision"] == "record")
+    async def first():
+        agent, _ = sender(dies=True)
+        rt = await runtime(store_at("sqlite", tmp_path), agent).__aenter__()
+        await (await rt.start(agent, "go", session="s", run_id="r1")).result()
 
+    async def second():
+        agent, model = sender(dies=False)
+        async with runtime(store_at("sqlite", tmp_path), agent) as rt:
+            waiting = await (await rt.resume("r1")).result()
+            await (await rt.answer("r1", {waiting.interrupts[0].id: decision})).result()
+            return await decisions(rt), model.requests[-1][-1].text
 
-async def _stopped(rt, run):
-    """The run as a process that is gone leaves it: its call was started, and nobody knows more."""
-    task = rt._dispatch._driven[("default", run.id)].task
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    assert [row.state for row in await rt.calls(run.id)] == ["started"]
+    assert ended(spawn(first)) == -9
+    found, told = asyncio.run(second())
+    assert found == [{"call_id": "a", **written}]
+    assert ("[A person recorded this result.]" in told) == (written["decision"] == "record")
 
 
 async def test_whoever_decides_is_named_by_a_text(store):
