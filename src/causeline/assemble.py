@@ -4,17 +4,18 @@ The only module that names concrete adapters.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Never
 
 from causeline.adapters.hcl import read_hcl
-from causeline.adapters.models import open_model
+from causeline.adapters.models.model_names import Candidate, Fault, candidates
 from causeline.adapters.stores import open_store
 from causeline.agent.definition import AgentDefinition
-from causeline.agent.manifest.manifest import GRAPHS, Manifest, ManifestFinding, manifest_from_plain, read_manifest
+from causeline.agent.manifest.manifest import GRAPHS, InvalidManifest, Manifest, ManifestFinding, manifest_from_plain, read_manifest
 from causeline.agent.manifest.source import read_source
-from causeline.agent.options import OPTION_NAMES, Options
+from causeline.agent.option_rules import SERVER_OPTIONS
+from causeline.agent.options import OPTION_NAMES, InvalidOptions, Options
 from causeline.errors import CauselineError, Invalid, Misuse
 from causeline.graph import Document, Node
 from causeline.models.emulated_tools import in_mode
@@ -102,11 +103,14 @@ class Agent(AgentDefinition):
         **unknown: Never,  # a misspelt option is a finding beside the others, with the name that was meant
     ) -> None:
         given = {option: value for option, value in locals().items() if option in OPTION_NAMES}
-        super().__init__(Options.checked(**given, **unknown), tools, opened)
+        options = Options.checked(**given, **unknown)
+        check_models(options)
+        super().__init__(options, tools, opened)
 
     @classmethod
     def from_manifest(cls, manifest: Manifest) -> "Agent":
         """The agent a manifest describes; its runs store the manifest, so that any process can take them over."""
+        check_models(manifest.options)
         agent = cls.__new__(cls)
         AgentDefinition.__init__(agent, manifest.options, manifest.tools, opened, manifest=manifest.to_plain(), context=manifest.context)
         return agent
@@ -140,35 +144,26 @@ def opened(options: Options) -> Model:
     clock = SystemClock()
     policy = RetryPolicy(max_attempts=options.max_retries + 1, base_delay=0.5, max_delay=60.0, max_wait=MAX_WAIT)
     mode = None if options.tool_mode == "native" else options.tool_mode
-    models = [in_mode(RetryModel(ThinkingModel(one), policy, clock=clock), mode) for one in _candidates(options)]
+    models = [
+        in_mode(RetryModel(ThinkingModel(named.open(base=options.base_dir, stream=options.stream)), policy, clock=clock), mode)
+        for named in check_models(options)
+    ]
     return models[0] if len(models) == 1 else FallbackModel(models)
 
 
-def _candidates(options: Options) -> list[Model]:
-    return [_candidate(model, own, options.base_dir) for _, model, own in _choices(options)]
+def check_models(options: Options) -> list[Candidate]:
+    """The models an agent may ask, none of them open. Raises InvalidOptions for each kind there is not, and each option that one
+    has no use for."""
+    found, faults = _candidates(options)
+    if faults:
+        findings = [f"{place}: {error.message}" for place, error in faults]
+        raise InvalidOptions(f"Options of an agent: {' '.join(findings)}", findings=findings)
+    return found
 
 
-def _choices(options: Options) -> Iterator[tuple[str, str | Model, Mapping[str, Any]]]:
-    """The option that names a model, the model, and what it is opened with."""
-    own = {
-        "base_url": options.base_url,
-        "api_key_env": options.api_key_env,
-        "chat_path": options.chat_path,
-        "auth_header": options.auth_header,
-        "auth_prefix": options.auth_prefix,
-        "stream": options.stream,
-    }
-    yield "model", options.model, own
-    for index, fallback in enumerate(options.fallbacks):
-        place = f"fallbacks[{index}]"
-        if isinstance(fallback, Mapping):
-            yield place, fallback["model"], {**own, **{key: fallback.get(key) for key in ("base_url", "api_key_env")}}
-        else:
-            yield place, fallback, {**own, "base_url": None, "api_key_env": None}
-
-
-def _candidate(model: str | Model, own: Mapping[str, Any], base: Path | None) -> Model:
-    return open_model(model, base=base, **own) if isinstance(model, str) else model
+def _candidates(options: Options) -> tuple[list[Candidate], list[Fault]]:
+    server = {name: getattr(options, name) for name in (*SERVER_OPTIONS, "model_settings")}
+    return candidates(options.model, options.fallbacks, **server)
 
 
 def open(
@@ -201,7 +196,21 @@ def open(
 def load_agent(path: str | Path, **overrides: Any) -> Agent:
     """The agent of a manifest file (`agent.toml`, `.json`, `.hcl`). `overrides` stand in for options of the file; relative paths in
     them start at the working directory, those in the file beside it. Raises Invalid with every finding, by line."""
-    return Agent.from_manifest(read_manifest(path, _from_here(overrides), readers={".hcl": read_hcl}))
+    manifest = read_manifest(path, _from_here(overrides), readers={".hcl": read_hcl})
+    faults = _candidates(manifest.options)[1]
+    if faults:
+        findings = _placed(Path(path), faults)
+        raise InvalidManifest("The agent cannot be built:\n" + "\n".join(map(str, findings)), findings=findings)
+    return Agent.from_manifest(manifest)
+
+
+def _placed(path: Path, faults: Iterable[tuple[str, CauselineError]]) -> list[ManifestFinding]:
+    """What is wrong with the models of a manifest, each with its line."""
+    source = read_source(path, {".hcl": read_hcl})
+    return [
+        ManifestFinding(error.message, f"agent.{place}", source.name, source.line(("agent", place.partition("[")[0])))
+        for place, error in faults
+    ]
 
 
 def _from_here(overrides: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -237,20 +246,25 @@ async def examine_agent(path: str | Path) -> tuple[str | None, Sequence[Any]]:
     """The name of a manifest file's agent (None if it cannot be built) and every finding: those of the file, and each model that
     cannot be opened here, for want of such a kind, a script, a key or a package. Nothing is sent anywhere. Raises Missing."""
     try:
-        agent = load_agent(path)
+        manifest = read_manifest(path, readers={".hcl": read_hcl})
     except Invalid as error:
         return None, error.findings or (error.message,)
-    options, findings = agent.options, list[ManifestFinding]()
-    source = read_source(Path(path), {".hcl": read_hcl})
-    for place, model, own in _choices(options):
+    found, wrong = _candidates(manifest.options)
+    faults: list[tuple[str, CauselineError]] = [*wrong]
+    for named in found:
         try:
-            opened = _candidate(model, own, options.base_dir)
+            opened = named.open(base=manifest.options.base_dir, stream=manifest.options.stream)
         except CauselineError as error:
-            line = source.line(("agent", place.partition("[")[0]))
-            findings.append(ManifestFinding(error.message, f"agent.{place}", source.name, line))
+            faults.append((named.place, error))
         else:
             await opened.aclose()
-    return agent.name, findings
+    findings: list[Any] = _placed(Path(path), sorted(faults, key=lambda fault: (fault[0] != "model", fault[0])))
+    if wrong:
+        return None, findings
+    try:
+        return Agent.from_manifest(manifest).name, findings
+    except Invalid as error:
+        return None, [*findings, *(error.findings or (error.message,))]
 
 
 def agent_of(stored: Mapping[str, Any]) -> Agent:

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from causeline.agent.options import Options
 from causeline.agent.react.call_results import patched
-from causeline.assemble import opened
+from causeline.assemble import check_models, opened
 from causeline.errors import Invalid
 from causeline.graph.node import Context, Node, Outcome, node
 from causeline.models.messages import Message, ToolCall
@@ -44,6 +44,7 @@ def react_agent(*, iri: str = "urn:causeline:node:react_agent", tools: Iterable[
     Takes the options of `causeline.Agent`. Raises Invalid for wrong ones, at once.
     """
     checked = Options.checked("react_agent", **options)
+    check_models(checked)
     toolbox = Toolbox(tools, use=checked.use_tools, skills=checked.skill_set())
     speaker = _Speaker(checked, toolbox)
     writes = (checked.messages_key, checked.output_key, checked.tool_call_key, CALLS)

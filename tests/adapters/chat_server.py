@@ -26,11 +26,6 @@ def call_chunk(index: int, id: str | None = None, name: str | None = None, argum
 USAGE = {"choices": [], "usage": {"prompt_tokens": 11, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 3}}}
 
 
-def faults(body: dict[str, Any]) -> list[str]:
-    """What a strict provider refuses."""
-    return [*unpaired(body["messages"]), *misshapen(body["messages"]), *wrong_tools(body)]
-
-
 def unpaired(messages: list[dict[str, Any]]) -> Iterable[str]:
     open_calls: list[str] = []
     for place, message in enumerate(messages):
@@ -81,6 +76,19 @@ class ChatServer:
     def choose(self, body: dict[str, Any]) -> Any:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
+    def faults(self, body: dict[str, Any]) -> list[str]:
+        """What a strict provider refuses."""
+        return [*unpaired(body["messages"]), *misshapen(body["messages"]), *wrong_tools(body)]
+
+    def refusal(self, found: list[str]) -> dict[str, Any]:
+        return {"status": 400, "body": {"error": {"message": "; ".join(found)}}}
+
+    def line(self, chunk: Any) -> str:
+        """A chunk as an event; a text goes out as it is."""
+        if chunk == END:
+            return f"data: {END}\n\n"
+        return chunk if isinstance(chunk, str) else f"data: {json.dumps(chunk)}\n\n"
+
     async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         try:
@@ -99,8 +107,8 @@ class ChatServer:
         self.asked.set()
         self.headers.append(headers)
         self.paths.append(first.split(" ")[1])
-        found = faults(body)
-        answer = {"status": 400, "body": {"error": {"message": "; ".join(found)}}} if found else self.choose(body)
+        found = self.faults(body)
+        answer = self.refusal(found) if found else self.choose(body)
         if isinstance(answer, dict):
             return await self.whole(writer, answer)
         return await self.stream(reader, writer, answer)
@@ -122,8 +130,7 @@ class ChatServer:
             if chunk == "hold":
                 await reader.read(1)
                 return False
-            line = chunk if isinstance(chunk, str) and chunk != END else "data: " + (chunk if chunk == END else json.dumps(chunk)) + "\n\n"
-            data = line.encode()
+            data = self.line(chunk).encode()
             writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
             await writer.drain()
         writer.write(b"0\r\n\r\n")
@@ -132,8 +139,8 @@ class ChatServer:
 
 
 @asynccontextmanager
-async def running():
-    chat = ChatServer()
+async def running(made: type[ChatServer] = ChatServer):
+    chat = made()
     server = await asyncio.start_server(chat.connection, "127.0.0.1", 0)
     chat.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     try:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-import causeline.adapters.models.openai as adapter
+import causeline.adapters.models.exchange as adapter
 from causeline.adapters.models.chat_servers import SERVERS
 from causeline.adapters.models.openai import OpenAIModel
 from causeline.errors import Invalid
@@ -64,7 +64,7 @@ async def test_a_reply_says_everything_once(server, model, answer, text, calls):
 
 
 async def test_a_finished_reply_is_not_waited_for(server, model, monkeypatch):
-    monkeypatch.setattr(adapter, "_AFTER_FINISH_SECONDS", 0.05)
+    monkeypatch.setattr(adapter, "AFTER_FINISH_SECONDS", 0.05)
     server.answers = [[*text_chunks("all said"), "hold"], [*text_chunks("all said"), "cut"]]
     assert [(await collect(model.stream(ASKED))).text for _ in range(2)] == ["all said"] * 2
 

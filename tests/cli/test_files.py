@@ -61,7 +61,7 @@ def test_check_of_json_has_lines_and_the_path_as_it_was_given(shell):
 @pytest.mark.parametrize(
     "model, told",
     [
-        ("magic:x", "There is no model 'magic:x'"),
+        ("magic:x", "There is no kind of model 'magic'"),
         ("scripted:none.json", "There is no script"),
         ("scripted:bad.json", "is not JSON"),
         ("scripted:object.json", "not a JSON array"),
@@ -77,7 +77,7 @@ def test_check_finds_a_model_that_cannot_answer(shell, monkeypatch, model, told)
     first, second, count = ended.out.splitlines()
     assert first.startswith("agent.toml:3: agent.model: ")
     assert told in first
-    assert second.startswith("agent.toml:4: agent.fallbacks[1]: There is no model 'magic:y'")
+    assert second.startswith("agent.toml:4: agent.fallbacks[1]: There is no kind of model 'magic'")
     assert (ended.code, count) == (1, "agent.toml: 2 findings")
 
 

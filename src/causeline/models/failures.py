@@ -106,8 +106,8 @@ def failure(status: int, message: str, *, detail: str = "", retry_after: float |
 
 
 def _kind(status: int, said: str) -> type[ModelUnavailable] | type[ModelRefused]:
-    if status in (402, 429):
-        return QuotaSpent if status == 402 or any(word in said for word in _QUOTA) else RateLimited
+    if status in (402, 429) or "credit balance" in said:
+        return QuotaSpent if status != 429 or any(word in said for word in _QUOTA) else RateLimited
     if status >= 500 or status in _RETRY_STATUS:
         return ModelUnavailable
     if status < 400:

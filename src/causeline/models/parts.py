@@ -49,6 +49,17 @@ def split_data_url(url: str) -> tuple[str, str] | None:
     return head.removeprefix("data:").removesuffix(";base64").partition(";")[0] or _OCTETS, data
 
 
+def text_of_data(data: tuple[str, str]) -> str | None:
+    """The text a `data:` URL holds; None where its kind or its bytes are no text."""
+    kind, encoded = data
+    if not (kind.startswith("text/") or kind.partition("+")[2] in ("json", "xml") or kind in ("application/json", "application/xml")):
+        return None
+    try:
+        return base64.b64decode(encoded).decode()
+    except ValueError:
+        return None
+
+
 def known_parts(content: Content) -> list[Json]:
     """The parts of a content, each in its one shape; a text is one part."""
     return [{"type": "text", "text": content}] if isinstance(content, str) else [known_part(part) for part in content]

@@ -30,6 +30,7 @@ class ChatReader:
         self._usage: Usage | None = None
         self._said: list[str] = []
         self._choices = False
+        self._whole = False
         self._text = Mender()
         self._thought = Mender()
         self._arguments: dict[int, Mender] = {}
@@ -40,25 +41,29 @@ class ChatReader:
         """Whether the finish reason was read: what is still to come can only be the usage."""
         return self._finish is not None
 
-    def read(self, chunk: Json, event: str = "message") -> list[Delta]:
+    def read(self, event: Json, name: str = "message") -> list[Delta]:
         """Raises the ModelError of a chunk that holds an error, BadReply for one of another shape."""
-        if chunk.get("error") or chunk.get("object") == "error" or chunk.get("type") == "error" or event == "error":
-            raise error_of(chunk, 200, self._model)
+        if event.get("error") or "error" in (event.get("object"), event.get("type"), name):
+            raise error_of(event, 200, self._model)
         deltas: list[Delta] = []
         if not self._served:
             self._served = True
-            deltas.append(Served(str(chunk.get("model") or self._model), self._request_id or str(chunk.get("id") or "")))
-        self._count(chunk)
-        for choice in self._objects(chunk.get("choices"), "choices"):
+            deltas.append(Served(str(event.get("model") or self._model), self._request_id or str(event.get("id") or "")))
+        self._count(event)
+        for choice in self._objects(event.get("choices"), "choices"):
             self._count(choice)
             if not choice.get("index"):
                 self._choice(choice, deltas)
         return deltas
 
-    def end(self, *, whole: bool = False) -> list[Delta]:
-        """The last deltas. `whole` says that the reply came in one piece, so that it cannot have been cut off. Raises StreamCut,
-        BadReply."""
-        if self._finish is None and not whole:
+    def read_whole(self, body: Json) -> list[Delta]:
+        """A completion that came in one piece, which cannot have been cut off."""
+        self._whole = True
+        return self.read(body)
+
+    def end(self) -> list[Delta]:
+        """The last deltas. Raises StreamCut for a reply that has not come to its end, BadReply for one with nothing in it."""
+        if self._finish is None and not self._whole:
             raise StreamCut(f"The reply of model {self._model} broke off before its end.", model=self._model)
         if not self._choices:
             raise BadReply(f"Model {self._model} answered without a reply in it.", model=self._model)

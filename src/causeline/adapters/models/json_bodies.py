@@ -16,7 +16,7 @@ from causeline.models.unicode_text import mend_value
 _STATUS_OF = {
     "rate_limit": 429, "insufficient_quota": 429, "overloaded": 503, "server_error": 500, "servererror": 500, "api_error": 500,
     "timeout": 503, "unavailable": 503, "authentication": 401, "invalid_api_key": 401, "permission": 403, "not_found": 404,
-    "too_large": 413, "context": 400, "invalid_request": 400,
+    "too_large": 413, "billing": 402, "context": 400, "invalid_request": 400,
 }  # fmt: skip
 _SHOWN = 2_000
 

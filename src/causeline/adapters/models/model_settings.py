@@ -30,8 +30,8 @@ CHAT_FIELDS = frozenset({
     "verbosity", "web_search_options",
 })  # fmt: skip
 MESSAGES_FIELDS = frozenset({
-    "container", "context_management", "inference_geo", "metadata", "output_config", "service_tier", "stop_sequences", "thinking",
-    "tool_choice", "top_k", "top_p",
+    "cache_control", "container", "context_management", "inference_geo", "metadata", "output_config", "service_tier", "speed",
+    "stop_sequences", "thinking", "tool_choice", "top_k", "top_p",
 })  # fmt: skip
 _NUMBERS = frozenset({"frequency_penalty", "min_p", "presence_penalty", "repetition_penalty", "seed", "timeout", "top_k", "top_p"})
 

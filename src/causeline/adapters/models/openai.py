@@ -14,7 +14,7 @@ from causeline.adapters.models.chat_reply import ChatReader
 from causeline.adapters.models.chat_request import ChatMessages, join_messages, leading_messages, wire_options
 from causeline.adapters.models.chat_servers import GENERIC, SERVERS, ChatServer, base_url_of
 from causeline.adapters.models.connection import Connection, checked_url, read_key
-from causeline.adapters.models.event_stream import next_within, read_rest, server_events
+from causeline.adapters.models.exchange import exchange
 from causeline.adapters.models.json_bodies import encode, read_object
 from causeline.adapters.models.model_settings import CHAT_FIELDS, read_settings
 from causeline.errors import Invalid
@@ -24,8 +24,6 @@ from causeline.models.model import Delta, Request, Usage
 from causeline.models.price_table import prices
 from causeline.models.rendered_messages import Rendered
 
-_AFTER_FINISH_SECONDS = 2.0
-"""How long the usage and the end mark of a finished reply are waited for."""
 _SCHEMA_RULE = "Answer with one JSON object that fits this JSON Schema, and nothing else:\n{schema}"
 
 
@@ -84,45 +82,9 @@ class OpenAIModel:
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
         response = await self._send(request)
         reader = ChatReader(self._model, self._provider, response.headers.get("x-request-id", ""))
-        try:
-            kind = response.headers.get("content-type", "")
-            if "text/event-stream" in kind or (self._stream and kind and "json" not in kind):
-                async with aclosing(self._streamed(response, reader)) as deltas:
-                    async for delta in deltas:
-                        yield self._priced(delta)
-            else:
-                whole = reader.read(read_object(await response.aread(), self._model)) + reader.end(whole=True)
-                for delta in whole:
-                    yield self._priced(delta)
-        except ModelError as error:
-            self._connection.hide_key(error)
-            raise
-        except self._connection.failures() as error:
-            raise self._connection.translated(error, streaming=True) from error
-        finally:
-            await response.aclose()
-
-    async def _streamed(self, response: Any, reader: ChatReader) -> AsyncGenerator[Delta, None]:
-        failures = self._connection.failures()
-        async with aclosing(server_events(response)) as events:
-            while True:
-                if reader.finished:
-                    event = await next_within(events, _AFTER_FINISH_SECONDS, failures)
-                else:
-                    event = await anext(events, None)
-                if event is None:
-                    break
-                name, data = event
-                if data.strip() == "[DONE]":
-                    await read_rest(events, failures)
-                    break
-                for delta in reader.read(read_object(data, self._model), name):
-                    yield delta
-        for delta in reader.end():
-            yield delta
-
-    def _priced(self, delta: Delta) -> Delta:
-        return prices.priced(self.name, delta) if isinstance(delta, Usage) else delta
+        async with aclosing(exchange(self._connection, response, reader, self._model, streamed=self._stream)) as deltas:
+            async for delta in deltas:
+                yield prices.priced(self.name, delta) if isinstance(delta, Usage) else delta
 
     async def _send(self, request: Request) -> Any:
         """The open response. What a server refuses by its name is left out, or named otherwise, once and from then on."""
