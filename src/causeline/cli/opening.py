@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import signal
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
@@ -12,17 +13,20 @@ import typer
 from causeline.assemble import Agent, agent_of, load_agent
 from causeline.assemble import open as open_runtime
 from causeline.cli.shared_arguments import STORE_VARIABLE
+from causeline.cli.signals import on_signal
 from causeline.cli.views.error_report import CTRL_C
 from causeline.cli.views.terminal import set_aside
 from causeline.errors import Missing
+from causeline.runtime.engine_room import GRACE_SECONDS
 from causeline.runtime.records import ACTIVE, Run
 from causeline.runtime.runtime import Runtime
 
 _SQLITE = "sqlite:///"
+TERMINATED = 128 + signal.SIGTERM
 
 
 @asynccontextmanager
-async def opened(store: str, *agents: Agent, new: bool = False) -> AsyncGenerator[Runtime]:
+async def opened(store: str, *agents: Agent, new: bool = False, grace: float = GRACE_SECONDS) -> AsyncGenerator[Runtime]:
     """A runtime over the store. Without `new` a SQLite file must be there: looking at a store that is not there is a slip.
 
     The agents are closed with it. Raises Missing.
@@ -31,7 +35,7 @@ async def opened(store: str, *agents: Agent, new: bool = False) -> AsyncGenerato
         file = store.removeprefix(_SQLITE)
         raise Missing(f"there is no store at {file}; `causeline run` makes one, --store or {STORE_VARIABLE} names another")
     try:
-        async with open_runtime(store, agents=agents, adopts=False) as runtime:
+        async with open_runtime(store, agents=agents, adopts=False, grace=grace) as runtime:
             yield runtime
     finally:
         for agent in agents:
@@ -44,14 +48,32 @@ def exists(store: str) -> bool:
 
 
 def leave(body: Coroutine[Any, Any, int | None], *, aside: bool = False) -> NoReturn:
-    """Run a command's coroutine and leave with the exit code it returns (None: 0); 130 if Ctrl-C ended it. With `aside`, whatever
-    tools, their modules and their child processes print goes to standard error, since standard output is read by a program."""
+    """Run a command's coroutine and leave with the exit code it returns (None: 0); 130 if Ctrl-C ended it, 143 if SIGTERM did. With
+    `aside`, whatever tools, their modules and their child processes print goes to standard error: a program reads standard output."""
     try:
         with set_aside() if aside else nullcontext():
-            code = asyncio.run(body)
+            code = asyncio.run(_until_told(body))
     except (KeyboardInterrupt, asyncio.CancelledError):
         code = CTRL_C
     raise typer.Exit(code or 0)
+
+
+async def _until_told(body: Coroutine[Any, Any, int | None]) -> int | None:
+    """A command's coroutine; SIGTERM ends it in good order."""
+    task, told = asyncio.current_task(), asyncio.Event()
+    assert task is not None
+
+    def end() -> None:
+        told.set()
+        task.cancel()
+
+    try:
+        with on_signal(signal.SIGTERM, end):
+            return await body
+    except asyncio.CancelledError:
+        if not told.is_set():
+            raise
+        return TERMINATED
 
 
 def place(store: str) -> str:

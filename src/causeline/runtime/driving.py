@@ -19,12 +19,15 @@ from causeline.runtime.run_ends import end_as_cancelled, end_as_failed, hand_bac
 from causeline.runtime.runner import Loaded, Runner
 from causeline.runtime.store import Store
 from causeline.runtime.times import iso
+from causeline.tools.tool_timeout import end_stubborn
 
 HEAL_SECONDS = 5.0
 HEALS = 10
 TOLD_AFTER = 4
 """A run that the store kept from being recorded is taken up again, at most so many times without getting a step
 further; whoever waits for it is told after fewer."""
+STUBBORN_SECONDS = 5.0
+"""How long a run may take to stop that is stopped; what does not stop by then is left."""
 RUNNERS = 256
 """Programs whose checked form is kept."""
 
@@ -122,14 +125,37 @@ class Driving:
         if claimed is not None:
             await end_as_cancelled(self.store, self.feed, self.clock, claimed)
 
-    async def close(self) -> None:
-        """Stop every run where it is and hand it back, so that another process may go on at once."""
+    async def close(self, grace: float = 0.0) -> None:
+        """Hand every run back, so that another process may go on at once: as soon as its calls that have begun are finished, at the latest
+        after `grace` seconds. Cancelling this leaves out the rest of the grace."""
         self._closing = True
+        for task in self._healing.values():
+            task.cancel()
+        handing = [asyncio.create_task(self._hand_over(driven, grace)) for driven in self._driven.values()]
+        try:
+            if handing:
+                await asyncio.wait(handing)
+        finally:
+            for task in handing:
+                task.cancel()
+            await asyncio.shield(self._leave_at_once())
+
+    async def _hand_over(self, driven: _Driven, grace: float) -> None:
+        if driven.loaded is not None and grace > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    await driven.loaded.recorder.drain()
+        driven.task.cancel()
+        await asyncio.wait((driven.task,), timeout=STUBBORN_SECONDS)
+
+    async def _leave_at_once(self) -> None:
         tasks = [*self._healing.values(), *(driven.task for driven in self._driven.values())]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks, timeout=STUBBORN_SECONDS)
         await self._leave_nothing()
+        await end_stubborn()
 
     async def _leave_nothing(self) -> None:
         """Hand back what is still held in the store's eyes: runs whose task never began or was healing, and those that a caller was
@@ -167,6 +193,8 @@ class Driving:
             driven.loaded = await self.runner(program).load(run, first_given(given.deps, getattr(program, "deps", None), self._deps))
             if driven.cancelled or run.cancel_requested:
                 driven.loaded.cancel()
+            if self._closing:
+                return
             await self.runner(program).drive(driven.loaded)
             self._broken.pop(run.key, None)
         except Exception as error:  # noqa: BLE001  (recorded with the run, or kept for whoever waits for it)

@@ -5,7 +5,7 @@ else drives, is left alone and looked at again when the store has changed.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -149,19 +149,19 @@ class LocalDispatch:
 
     async def close(self, grace: float = 0.0) -> None:
         self._closing = True
-        tasks = [*self._keepers.values(), *((self._listener,) if self._listener else ())]
-        for task in tasks:
+        for task in (*self._keepers.values(), *((self._listener,) if self._listener else ())):
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self.driving.close()
-        await self._heart.stop()
-        retire(self.holder)
+        try:
+            await self.driving.close(grace)
+        finally:
+            await self._heart.stop()
+            retire(self.holder)
 
     # for workers
 
     async def take(self, most: int) -> None:
         """Claim what waits for somebody: queued runs whose turn it is, and runs whose holder is gone; at most `most` at once."""
-        for run in next_ones(await self.store.rows(Run, owner=None, status=("queued", "running"))):
+        for run in await self.store.rows(Run, owner=None, status=("queued", "running"), turn=True):
             if len(self.driving) >= most:
                 return
             if not self.driving.has(run.key) and self._may_have(run) and await self.driving.claim(run):
@@ -170,7 +170,7 @@ class LocalDispatch:
     async def adopt(self, agents: Collection[str]) -> None:
         """Bring on what processes that are gone, or stay silent for a lease, have left of runs of these agents."""
         with suppress(Unavailable):
-            for run in next_ones(await self.store.rows(Run, owner=None, status=("queued", "running"))):
+            for run in await self.store.rows(Run, owner=None, status=("queued", "running"), turn=True):
                 if run.agent in agents:
                     self._keep((run.owner, run.session))
 
@@ -225,7 +225,7 @@ class LocalDispatch:
 
     async def _look(self, session: Key) -> Run | None:
         """Drive the run of a session that is next, and return it; None if it is not this process's to drive."""
-        active = await self._active(session, 1)
+        active = await self.store.rows(Run, owner=session[0], session=session[1], status=("queued", "running"), turn=True)
         if not active:
             return None
         run = active[0]
@@ -243,14 +243,10 @@ class LocalDispatch:
         and such a run itself for as long as its holder says nothing."""
         if self._waiting.get(session):
             return True
-        active = await self._active(session, 2)
+        active = await self.store.rows(Run, owner=session[0], session=session[1], status=("queued", "running"), limit=2)
         if not active or active[0].status != "running" or not self.programs.knows(active[-1]):
             return False
         return len(active) > 1 or silent.still(active[0])
-
-    async def _active(self, session: Key, most: int) -> Sequence[Run]:
-        """The run of a session that runs, if one does, then those that wait, in their order."""
-        return await self.store.rows(Run, owner=session[0], session=session[1], status=("queued", "running"), limit=most)
 
     def _may_have(self, run: Run, given: Given | None = None) -> bool:
         """Whether a run is for anybody to take, and its agent is known here."""
@@ -325,11 +321,3 @@ class LocalDispatch:
                         if run.cancel_requested and run.holder == self.holder:
                             self.driving.stop(run.key)
             await self.clock.sleep(CANCEL_SECONDS)
-
-
-def next_ones(active: Sequence[Run]) -> Sequence[Run]:
-    """Of the queued and running runs of some sessions, those that run, or are next: one for each session."""
-    first: dict[Key, Run] = {}
-    for run in sorted(active, key=lambda run: (run.status != "running", run.queue)):
-        first.setdefault((run.owner, run.session), run)
-    return list(first.values())

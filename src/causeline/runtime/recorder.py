@@ -87,6 +87,7 @@ class Recorder:
         self._calls = {call.call_id: call for call in (*start.calls, *start.carried)}
         self._rows = {call.call_id: call for call in start.carried}
         self._after_step: Callable[[], None] | None = None
+        self._draining: asyncio.Future[None] | None = None
         self._writing = asyncio.Lock()
         self._failure: BaseException | None = None
         self._started = clock.monotonic()
@@ -96,18 +97,37 @@ class Recorder:
         """Do this when the step under way is recorded."""
         self._after_step = action
 
+    # stopping in good order
+
+    async def drain(self) -> None:
+        """Let no further call begin, and wait until those that have begun are finished."""
+        if self._draining is None:
+            self._draining = asyncio.get_running_loop().create_future()
+        self._settle()
+        await asyncio.shield(self._draining)
+
+    def _settle(self) -> None:
+        if self._draining is not None and not self._draining.done() and not self._begun():
+            self._draining.set_result(None)
+
+    def _begun(self) -> bool:
+        return any(call.state == "started" for call in self._calls.values())
+
     # the ledger
 
     def open_calls(self) -> Sequence[Call]:
         return sorted(self._calls.values(), key=lambda call: call.index)
 
     async def move(self, calls: Sequence[Call]) -> None:
+        if self._draining is not None and any(call.state == "started" for call in calls):
+            await asyncio.Event().wait()  # the run is about to be handed back, which cancels this
         for call in calls:
             self._calls[call.call_id] = self._rows[call.call_id] = call
         await _whole(self._write())
 
     async def finish(self, call: Call) -> None:
         self._calls[call.call_id] = self._rows[call.call_id] = call
+        self._settle()
         if all(one.state in FINISHED or one.client for one in self._calls.values()):
             return
         await _whole(self._write(only_if_rows=True))
@@ -194,7 +214,16 @@ class Recorder:
         if any(call.call_id not in self._calls for call in calls):
             self._calls = {}
         for call in calls:
-            self._calls[call.call_id] = self._rows[call.call_id] = call
+            row = self._unbegun(call) if self._draining is not None else call
+            self._calls[call.call_id] = self._rows[call.call_id] = row
+        self._settle()
+
+    def _unbegun(self, call: Call) -> Call:
+        """A call that a step would begin, where none may begin any more: whoever goes on with the run begins it."""
+        before = self._calls.get(call.call_id)
+        if call.state != "started" or (before is not None and before.state == "started"):
+            return call
+        return replace(call, state="pending", attempts=call.attempts - 1)
 
     def _checkpoint(self, step: Step, nodes: Sequence[CausalNode]) -> Checkpoint:
         delta: dict[str, Any] = dict(step.delta)

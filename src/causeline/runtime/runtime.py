@@ -211,9 +211,12 @@ class Runtime(Sessions):
         self.room.check_open()
         await self._dispatch.cancel(self.owner, given_name(run_id))
 
-    async def work(self, *, concurrency: int = 16) -> None:
-        """Drive runs of this store, of all owners, until cancelled: queued ones and those whose process is gone."""
+    async def work(self, *, concurrency: int = 16, lacks: Callable[[Run], object] | None = None) -> None:
+        """Drive runs of this store, of all owners, until cancelled: queued ones and those whose process is gone. `lacks` is told
+        the first run of each agent that is not known here."""
         token = 0
+        if lacks is not None:
+            self._dispatch.on_lacking = lacks
         while True:
             self.room.check_open()
             try:

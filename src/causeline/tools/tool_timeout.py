@@ -6,6 +6,7 @@ still running afterwards is said, because its effects may yet come.
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from causeline.errors import Unavailable
@@ -56,6 +57,19 @@ async def bounded(work: Coroutine[Any, Any, T], seconds: float | None, *, grace:
 
 _left: set[asyncio.Task[Any]] = set()
 """Tasks that would not stop. Somebody has to hold them until they end."""
+
+
+async def end_stubborn() -> None:
+    """End the tasks of this event loop that were cancelled and go on: their coroutines are closed where they wait, so that the loop can
+    end. One that does not even heed that is left."""
+    loop = asyncio.get_running_loop()
+    stubborn = [task for task in _left if not task.done() and task.get_loop() is loop]
+    for task in stubborn:
+        with suppress(BaseException):  # whatever it says to that
+            task.get_coro().close()
+        task.cancel()
+    if stubborn:
+        await asyncio.wait(stubborn, timeout=GRACE)
 
 
 def _forget(task: asyncio.Task[Any]) -> None:

@@ -2,10 +2,9 @@
 
 import asyncio
 import signal
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,7 +14,6 @@ from causeline.cli.signals import on_signal
 from causeline.cli.views.clean_text import one_line
 from causeline.cli.views.terminal import Terminal
 from causeline.cli.views.trace import asked
-from causeline.errors import Unavailable
 from causeline.runtime.records import Run
 from causeline.runtime.runtime import Runtime
 
@@ -26,43 +24,63 @@ def command(
         typer.Option("--agent", "-a", metavar="FILE", help="An agent for runs that do not carry theirs; may be given several times."),
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Drive at most so many runs at the same time.")] = 16,
+    grace: Annotated[float, typer.Option(min=0, help="Seconds that begun calls may take to finish when it is told to stop.")] = 30.0,
     store: Store = DEFAULT_STORE,
 ) -> None:
     """Drive the runs that nobody drives, until told to stop.
 
     Those are queued runs, and runs whose process is gone. Any number of workers may share a store; each run is driven by one of
     them. A line says which run is taken, and one how it ended. SIGTERM and Ctrl-C drain it: it takes nothing new, hands its runs
-    back where they stand, and leaves with 0. Another worker goes on with them at once.
+    back once the calls that have begun are finished, and leaves with 0. Another worker goes on with them at once. A second signal
+    stops at once.
     """
 
     async def work() -> None:
         agents = [agent_from(file) for file in agent or ()]
-        async with opened(store, *agents, new=True) as runtime:
-            terminal = Terminal()
-            terminal.say(f"working on {place(store)} (Ctrl-C or SIGTERM drains)")
-            report = Report(runtime, terminal, {one.name for one in agents})
-            telling = [asyncio.create_task(report.turns()), asyncio.create_task(report.strangers())]
-            working = asyncio.create_task(runtime.work(concurrency=concurrency))
-            with on_signal(signal.SIGTERM, working.cancel), on_signal(signal.SIGINT, working.cancel), suppress(asyncio.CancelledError):
-                await working
-            for task in telling:
-                task.cancel()
-            await asyncio.gather(*telling, return_exceptions=True)
-            for run in report.held:
-                terminal.say(f"handing back run {run}")
-            terminal.say("draining ...")
-        terminal.say("done")
+        stop = _Stop()
+        with on_signal(signal.SIGTERM, stop.press), on_signal(signal.SIGINT, stop.press):
+            async with opened(store, *agents, new=True, grace=grace) as runtime:
+                terminal = Terminal()
+                terminal.say(f"working on {place(store)} (Ctrl-C or SIGTERM drains)")
+                report = Report(runtime, terminal)
+                telling = asyncio.create_task(report.turns())
+                await stop.until_pressed(runtime.work(concurrency=concurrency, lacks=report.lacks))
+                telling.cancel()
+                await asyncio.gather(telling, return_exceptions=True)
+                for run in report.held:
+                    terminal.say(f"handing back run {run}")
+                terminal.say("draining ... (again: stops at once)")
+            terminal.say("done")
 
     leave(work())
 
 
-class Report:
-    """What a worker does, a line each: runs taken and ended, and runs that wait for an agent nobody gave it."""
+class _Stop:
+    """What a signal does: the first one ends the work, the second one what waits for begun calls."""
 
-    def __init__(self, runtime: Runtime, terminal: Terminal, agents: Collection[str]) -> None:
+    def __init__(self) -> None:
+        self._main = asyncio.current_task()
+        self._working: asyncio.Task[None] | None = None
+
+    def press(self) -> None:
+        if self._working is not None and not self._working.done():
+            self._working.cancel()
+        elif self._main is not None:
+            self._main.cancel()
+
+    async def until_pressed(self, work: Coroutine[Any, Any, None]) -> None:
+        self._working = asyncio.create_task(work)
+        await asyncio.wait((self._working,))
+        if not self._working.cancelled():
+            self._working.result()
+
+
+class Report:
+    """What a worker does, a line each: runs taken and ended, and agents that runs wait for and nobody gave it."""
+
+    def __init__(self, runtime: Runtime, terminal: Terminal) -> None:
         self._runtime = runtime
         self._terminal = terminal
-        self._agents = agents
         self._turns: asyncio.Queue[tuple[tuple[str, str], bool]] = asyncio.Queue()
         self._held: dict[tuple[str, str], None] = {}
         runtime.feed.watch = lambda run, begins: self._turns.put_nowait((run, begins))
@@ -84,21 +102,11 @@ class Report:
                     self._held.pop(key, None)
                     self._terminal.say(f"ended  run {run.id}: {ending(run)}", "bad" if run.status == "failed" else "good")
 
-    async def strangers(self) -> None:
-        """Tell once of each queued run that needs an agent this worker was not given, until cancelled."""
-        told: set[tuple[str, str]] = set()
-        token = 0
-        while True:
-            with suppress(Unavailable):  # the worker itself waits for the store to come back
-                for run in await self._runtime.store.rows(Run, owner=None, status=("queued",)):
-                    if run.manifest is None and run.agent not in self._agents and run.key not in told:
-                        told.add(run.key)
-                        self._terminal.say(
-                            f"waits  run {run.id} needs the agent {one_line(run.agent)}: start a worker with --agent FILE", "bad"
-                        )
-                token = await self._runtime.store.changed(token, 1.0)
-                continue
-            await asyncio.sleep(1.0)
+    def lacks(self, run: Run) -> None:
+        """Tell once of each agent that this worker was not given."""
+        self._terminal.say(
+            f"waits  run {run.id}, and any other of the agent {one_line(run.agent)}: start a worker with --agent FILE for it", "bad"
+        )
 
 
 def ending(run: Run) -> str:
