@@ -34,6 +34,7 @@ class Transcript:
     `answered`  whether the latest thing in the turn is an answer; `answer` is the latest one.
     `system`    the latest system prompt, None if there was none; `system_id` is its node.
     `question`  the text of the latest goal.
+    `order`     call id -> its place among the latest reply's calls.
     `faults`    code -> how many replies in this turn could not be used for it, since the last one that asked for tools.
     """
 
@@ -48,6 +49,7 @@ class Transcript:
         "goal",
         "messages",
         "open",
+        "order",
         "question",
         "repeats",
         "round",
@@ -65,6 +67,7 @@ class Transcript:
         self.messages: list[Message] = []
         self.view: list[Message] = []
         self.open: dict[str, tuple[str, str, Any]] = {}
+        self.order: dict[str, int] = {}
         self.call_ids: set[str] = set()
         self.repeats: Repeats = ((), 0)
         self.round = 0
@@ -142,6 +145,7 @@ class Transcript:
             self.open = {c.id: ("", c.name, c.arguments) for c in calls}
             self._decided.clear()
             self._asked_at = len(self.view)
+            self.order = {call_id: place for place, call_id in enumerate(self.open)}
             self.call_ids.update(self.open)
         if not calls and not payload["text"].strip():
             return None  # nothing was said; providers refuse such a message in a history
@@ -172,13 +176,21 @@ class Transcript:
         text = result_text(payload["result"])
         decided = tuple(self._decided.pop(payload["call_id"], ()))
         message = Message("tool", text, tool_call_id=payload["call_id"], is_error=not payload["ok"], id=message_id, decisions=decided)
-        self.messages.append(message)
+        self._place(self.messages, message)
         if opened is None:
             return message
         shown = with_decisions(self._shorten(payload["tool"], text, node.id) if self._shorten else text, decided)
-        self.view.append(message if shown == text else Message("tool", shown, tool_call_id=message.tool_call_id, is_error=message.is_error))
+        cut = Message("tool", shown, tool_call_id=message.tool_call_id, is_error=message.is_error)
+        self._place(self.view, message if shown == text else cut)
         self._count_repeat(payload["tool"], opened[2], payload["result"])
         return message
+
+    def _place(self, messages: list[Message], result: Message) -> None:
+        """Results stand in the order of their calls, in whatever order the client brings them."""
+        own, place = self.order.get(result.tool_call_id or "", len(self.order)), len(messages)
+        while place and messages[place - 1].role == "tool" and self.order.get(messages[place - 1].tool_call_id or "", -1) > own:
+            place -= 1
+        messages.insert(place, result)
 
     def _count_repeat(self, tool: str, arguments: Any, result: Any) -> None:
         self.repeats = repeated(self.repeats, tool, arguments, result)

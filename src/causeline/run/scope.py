@@ -23,7 +23,8 @@ class RunScope:
     of an earlier run to that run.
     `retracted` are ids of messages that a process before this one began and did not finish. `facts` belong to the
     step under way: the recorder takes them with the step's commit and leaves an empty dict. `deps` is an object of the caller's for tools
-    and nodes; it is never stored.
+    and nodes; it is never stored. `metadata` is the session's; `next_context` is the context object that was put for the session's
+    next run, which takes it in place of `before`.
     """
 
     run_id: str
@@ -40,6 +41,8 @@ class RunScope:
     retracted: set[str] = field(default_factory=set[str])
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
     deps: Any = None
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    next_context: Mapping[str, Any] | None = None
 
     def idempotency_key(self, call_id: str) -> str:
         """The key of a call whose row this run opens."""

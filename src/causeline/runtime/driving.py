@@ -197,7 +197,9 @@ class Driving:
                 return
             await self.runner(program).drive(driven.loaded)
             self._broken.pop(run.key, None)
-        except Exception as error:  # noqa: BLE001  (recorded with the run, or kept for whoever waits for it)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001  (recorded with the run, or kept for whoever waits for it)
             await self._fell(
                 run,
                 given,
@@ -210,7 +212,7 @@ class Driving:
                 del self._driven[run.key]
             self.feed.end(run.key)
 
-    async def _fell(self, run: Run, given: Given, error: Exception, *, progressed: bool, cancelled: bool) -> None:
+    async def _fell(self, run: Run, given: Given, error: BaseException, *, progressed: bool, cancelled: bool) -> None:
         """A run could not go on. Somebody else may have it; else it ends as failed, or as cancelled if it was to stop anyway; where the
         store does not answer it is taken up again later."""
         if isinstance(error, Conflict) and error.code == "lost_lease":

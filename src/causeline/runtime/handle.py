@@ -15,7 +15,8 @@ After = int | Literal["now"] | None
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
     """How a run ended. `answer` is text, or the JSON value where the agent has a response format; `output` is the answer
-    as the agent's output type. `usage` is tokens and cost, `error` `{code, message}` of a failed run. `interrupts` are the questions
+    as the agent's output type. `usage` is tokens and cost, `usage_total` with those of the runs whose questions this one answered,
+    `error` `{code, message}` of a failed run. `interrupts` are the questions
     of an interrupted run that are still open; `answered_by` is the run that goes on from it, where one has answered some."""
 
     run_id: str
@@ -27,6 +28,7 @@ class RunResult:
     interrupts: Sequence[Interrupt] = ()
     pending_tool_call_ids: Sequence[str] = ()
     usage: Mapping[str, Any] | None = None
+    usage_total: Mapping[str, Any] | None = None
     head: str | None = None
     error: Mapping[str, Any] | None = None
     answered_by: str | None = None
@@ -64,6 +66,8 @@ class Runs(Protocol):
 
     async def result(self, run_id: str) -> RunResult: ...
 
+    async def final(self, run_id: str) -> RunResult: ...
+
     async def cancel(self, run_id: str) -> None: ...
 
 
@@ -84,6 +88,10 @@ class RunHandle:
     async def result(self) -> RunResult:
         """Wait for the end."""
         return await self._runtime.result(self.id)
+
+    async def final(self) -> RunResult:
+        """Wait for the end of the chain of answers that begins with this run."""
+        return await self._runtime.final(self.id)
 
     async def cancel(self) -> None:
         """Ask the run to stop; what finished is kept."""

@@ -4,9 +4,11 @@ Law: a call that had an effect is never taken for one that had none, and what a 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from causeline.models.messages import Message
 from causeline.run.ledger import FINISHED, Call
+from causeline.run.scope import message_id
 from causeline.runtime.records import CallRow, Checkpoint, Interrupt, Run
 from causeline.runtime.store import Store
 
@@ -42,12 +44,26 @@ async def unheard(store: Store, run: Run, tip: Checkpoint | None) -> Sequence[Me
     to say says it too. Forks do not."""
     if run.at is not None or not any(message.get("role") == "user" for message in run.input):
         return ()
-    last = 0
-    if tip is not None:
-        last = next((one.queue for one in await store.rows(Run, owner=run.owner, id=tip.run)), 0)
-    waited = [
-        one
-        for one in await store.rows(Run, owner=run.owner, session=run.session, status=("cancelled",))
-        if one.head is None and one.at is None and last < one.queue < run.queue
+    waited = await _cancelled_behind(store, run.owner, run.session, tip.run if tip is not None else None)
+    return [Message.from_json(message) for other in waited if other.queue < run.queue for message in other.input]
+
+
+async def said_behind(store: Store, owner: str, session: str, tip_run: str | None) -> Sequence[Message]:
+    """What callers said in runs that were cancelled while they waited behind the run of the session's head, and no run has taken in yet."""
+    waited = await _cancelled_behind(store, owner, session, tip_run)
+    return [
+        replace(Message.from_json(message), id=message_id(run.id, 0, index)) for run in waited for index, message in enumerate(run.input)
     ]
-    return [Message.from_json(message) for one in sorted(waited, key=lambda one: one.queue) for message in one.input]
+
+
+async def _cancelled_behind(store: Store, owner: str, session: str, tip_run: str | None) -> Sequence[Run]:
+    """The runs of a session that were cancelled before a step of their own, behind the run `tip_run`."""
+    cancelled = [
+        run for run in await store.rows(Run, owner=owner, session=session, status=("cancelled",)) if run.head is None and run.at is None
+    ]
+    if not cancelled:
+        return ()
+    last = 0
+    if tip_run is not None:
+        last = next((run.queue for run in await store.rows(Run, owner=owner, id=tip_run)), 0)
+    return sorted((run for run in cancelled if run.queue > last), key=lambda run: run.queue)

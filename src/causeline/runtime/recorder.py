@@ -44,7 +44,8 @@ class StartingPoint:
     `state` is the log at `head`, `session_head` what its first commit expects to find. `calls` are ledger rows that are stored under this
     run, `carried` such as are written under it with its next commit. `known` are questions that keep their id when they are asked again,
     `opened` those that this run holds open; `pauses` are the questions of its checkpoint by the key of the pause, and `entered` the keys
-    that are answered. `wait` is what a process before this one was waiting for.
+    that are answered. `wait` is what a process before this one was waiting for, `took_context` the session's next context that its
+    first step takes over.
     """
 
     state: AgentState
@@ -59,6 +60,7 @@ class StartingPoint:
     pauses: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     entered: frozenset[str] = frozenset()
     wait: Mapping[str, Any] | None = None
+    took_context: Mapping[str, Any] | None = None
 
 
 class Recorder:
@@ -84,6 +86,7 @@ class Recorder:
         self._pauses: Mapping[str, Sequence[str]] = start.pauses
         self._entered = start.entered
         self._wait = start.wait
+        self._took_context = start.took_context
         self._calls = {call.call_id: call for call in (*start.calls, *start.carried)}
         self._rows = {call.call_id: call for call in start.carried}
         self._after_step: Callable[[], None] | None = None
@@ -334,6 +337,7 @@ class Recorder:
             first_event=first,
             events=events,
             patch=patch,
+            took_context=self._took_context if checkpoint is not None else None,
         )
         try:
             await self.store.commit(commit)
@@ -343,6 +347,7 @@ class Recorder:
         if checkpoint is not None:
             self.head = self.session_head = checkpoint.id
             self.steps = checkpoint.step + 1
+            self._took_context = None
         if events:
             self._publish(self.run.key, first, events)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from causeline.causal import AgentState
-from causeline.errors import CauselineError
+from causeline.errors import CauselineError, words_of
 from causeline.events import RunEvent
 from causeline.models.messages import Message
 from causeline.policy import Clock
@@ -17,12 +17,15 @@ from causeline.runtime.records import Commit, Interrupt, Run, RunPatch
 from causeline.runtime.store import Store
 from causeline.runtime.times import iso
 
+BROKEN = "tool_error"
+"""The stop reason of a run that something else than its model, a limit or a caller ended."""
 
-async def end_as_failed(store: Store, feed: Feed, clock: Clock, run: Run, error: Exception) -> None:
+
+async def end_as_failed(store: Store, feed: Feed, clock: Clock, run: Run, error: BaseException) -> None:
     """End a run that could not be loaded, or not be recorded as it went."""
-    info = {"code": error.code if isinstance(error, CauselineError) else "internal", "message": str(error) or type(error).__name__}
-    patch = RunPatch(status="failed", error=info, finished_at=iso(clock.now()))
-    ended = RunEvent(type="run_error", status="failed", stop_reason=None, usage=run.usage or {}, **info)
+    info = {"code": error.code if isinstance(error, CauselineError) else "internal", "message": words_of(error) or type(error).__name__}
+    patch = RunPatch(status="failed", stop_reason=BROKEN, error=info, finished_at=iso(clock.now()))
+    ended = RunEvent(type="run_error", status="failed", stop_reason=BROKEN, usage=run.usage or {}, **info)
     await _end_as_it_is(store, feed, clock, run, patch, ended)
 
 

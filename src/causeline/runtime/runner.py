@@ -23,7 +23,7 @@ from causeline.runtime.open_ends import calls_left, questions_left, unheard
 from causeline.runtime.program import Program
 from causeline.runtime.recorder import WAIT, Recorder, StartingPoint
 from causeline.runtime.records import Interrupt, Progress, Run, RunPatch, RunStatus, Session
-from causeline.runtime.run_ends import scope_of
+from causeline.runtime.run_ends import BROKEN, scope_of
 from causeline.runtime.store import Store
 from causeline.runtime.times import iso
 
@@ -92,7 +92,10 @@ class Runner:
         branch = Branch.read(links, self._reducers)
         beginning = beginning_of(run, branch.head, asked_at=asked[0].checkpoint if asked else None, fresh=self.program.fresh)
         scope = scope_of(run, asked)
+        session = await self._session(run)
         scope.deps = deps
+        scope.metadata = session.metadata if session is not None else {}
+        scope.next_context = session.next_context if session is not None and not beginning.enters else None
         scope.before = context_at(links, run.base)
         scope.asked_by, scope.asked_in = branch.asked_by(), branch.asked_in
         if run.head is None:
@@ -108,7 +111,8 @@ class Runner:
         start = StartingPoint(
             state=branch.state,
             head=tip,
-            session_head=await self._session_head(run),
+            session_head=run.base if run.epoch == 1 and run.at is None else session.head if session is not None else None,
+            took_context=scope.next_context,
             usage=usage_of(links, run.id),
             told=left.told,
             calls=left.calls,
@@ -143,12 +147,8 @@ class Runner:
 
     # loading
 
-    async def _session_head(self, run: Run) -> str | None:
-        """What the next commit expects. A run that began this moment and goes on from the session's head began with it."""
-        if run.epoch == 1 and run.at is None:
-            return run.base
-        sessions = await self.store.rows(Session, owner=run.owner, id=run.session)
-        return sessions[0].head if sessions else None
+    async def _session(self, run: Run) -> Session | None:
+        return next(iter(await self.store.rows(Session, owner=run.owner, id=run.session)), None)
 
     async def _carried(self, run: Run, beginning: Beginning, branch: Branch, left: Left, scope: RunScope) -> Sequence[Call]:
         """Calls this branch has left open, for this run's ledger: as the run before left them when it goes on from there; anew in a
@@ -203,8 +203,8 @@ class Runner:
         if result.error is not None and not (error and result.error.code == "failed_terminal"):  # what led there says more
             error = result.error.to_plain()
             reason = LIMIT_REASONS.get(result.error.code, reason)
-        if status == "succeeded" and reason is None:
-            reason = "answered"
+        if reason is None:
+            reason = "answered" if status == "succeeded" else BROKEN
         pending = list(told.get("pending_tool_call_ids") or ()) if status == "succeeded" else []
         answer = told.get("answer") if status == "succeeded" else None
         await self._record(recorder, status, reason, answer=answer, error=error, pending=pending)

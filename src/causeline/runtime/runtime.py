@@ -12,7 +12,7 @@ from causeline.events import Event
 from causeline.models.messages import Message
 from causeline.policy import Clock
 from causeline.run.scope import RunScope
-from causeline.runtime.branch_history import Branch
+from causeline.runtime.branch_history import Branch, add_usage
 from causeline.runtime.dispatch import Given
 from causeline.runtime.driving import first_given
 from causeline.runtime.engine_room import GRACE_SECONDS, EngineRoom
@@ -269,10 +269,27 @@ class Runtime(Sessions):
             interrupts=[one for one in asked if one.state == "open"],
             pending_tool_call_ids=run.pending_tool_call_ids,
             usage=run.usage,
+            usage_total=await self._usage_total(run),
             head=run.head,
             error=run.error,
             answered_by=next((one.answered_by for one in asked if one.answered_by), None),
         )
+
+    async def final(self, run_id: str) -> RunResult:
+        """As `result`, of the run in which a chain of answers ends: while a run's questions are answered, that is the run which answers
+        them. Its `usage_total` is that of the whole chain."""
+        result = await self.result(run_id)
+        while result.answered_by is not None:
+            result = await self.result(result.answered_by)
+        return result
+
+    async def _usage_total(self, run: Run) -> Mapping[str, Any]:
+        """What a run has used, and the runs whose questions it answers."""
+        total = dict(run.usage or {})
+        while run.answers and run.parent_run is not None:
+            run = await self._row(run.parent_run)
+            add_usage(total, run.usage or {})
+        return total
 
     # inside
 

@@ -14,6 +14,7 @@ from causeline.run.scope import Recalled
 from causeline.runtime import export_import
 from causeline.runtime.branch_history import CONTEXT, Branch
 from causeline.runtime.inputs import json_object
+from causeline.runtime.open_ends import said_behind
 from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Interrupt, InterruptState, Link, Run, RunStatus, Session
 from causeline.runtime.run_names import checked_name, given_name, new_name
 from causeline.runtime.run_recall import LogRecall
@@ -104,8 +105,12 @@ class Sessions:
         return Branch.read(await self.links(session, at))
 
     async def messages(self, session: str, at: str | None = None) -> Sequence[Message]:
-        """What was said, oldest first."""
-        return (await self.branch(session, at)).messages()
+        """What was said, oldest first. At the session's head that includes what callers said in runs that were cancelled while they
+        waited behind it."""
+        branch = await self.branch(session, at)
+        if at is not None:
+            return branch.messages()
+        return [*branch.messages(), *await said_behind(self._opened, self.owner, session, branch.head.run if branch.head else None)]
 
     async def context(self, session: str) -> Mapping[str, Any]:
         """The context object that the next run starts with: the one that was put, else that of the session's head."""

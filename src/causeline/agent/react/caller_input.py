@@ -29,14 +29,15 @@ async def take_in(ctx: Context, talk: Conversation) -> Outcome:
     goal = next((one for one in reversed(appends) if one.kind == "goal"), None)
     if goal is not None:
         appends += await _recall(ctx, talk, goal)
-    before: Mapping[str, Any] = ctx.state.get("context") or {}
+    stored: Mapping[str, Any] = ctx.state.get("context") or {}
+    before = stored if talk.scope.next_context is None else talk.scope.next_context
     context = merged(patched(before, settled) or before, talk.scope.context or {})
     ctx.emit(RunEvent(type="state_snapshot", context=context))
     writes: dict[str, Any] = {"log": appends}
     rows = [*settled, *_superseded(ctx, talk, settled)]
     if rows:
         writes["calls"] = rows
-    if context != before:
+    if context != stored:
         writes["context"] = context
     port = _route(transcript, talk.scope.input, {call.call_id for call in settled})
     if port == "exit":

@@ -220,5 +220,6 @@ def template_values(options: Options, toolbox: Toolbox, scope: RunScope) -> Mapp
         "now": scope.started_at,
         "date": scope.started_at[:10],
         "tools": "\n".join(f"{spec.name}: {spec.description}" for spec in toolbox.specs()),
-        "context": merged(scope.before, scope.context or {}),
+        "context": merged(scope.before if scope.next_context is None else scope.next_context, scope.context or {}),
+        "metadata": scope.metadata,
     }
