@@ -104,9 +104,7 @@ class Report:
 
     def lacks(self, run: Run) -> None:
         """Tell once of each agent that this worker was not given."""
-        self._terminal.say(
-            f"waits  run {run.id}, and any other of the agent {one_line(run.agent)}: start a worker with --agent FILE for it", "bad"
-        )
+        self._terminal.say(f"waits  run {run.id} needs the agent {one_line(run.agent)}: start a worker with --agent FILE", "bad")
 
 
 def ending(run: Run) -> str:
