@@ -14,7 +14,7 @@ from fastapi import Request
 from causeline.api.problems import Problem
 from causeline.errors import Invalid
 
-Auth = Callable[[Request], "str | None | Awaitable[str | None]"]
+Auth = Callable[[Request], "str | Awaitable[str | None] | None"]
 """Says whose request it is; None: nobody's, and the request is refused."""
 DEFAULT_OWNER = "default"
 LOCAL_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})

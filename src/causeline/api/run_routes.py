@@ -23,59 +23,71 @@ SSE: dict[int | str, dict[str, Any]] = {
 }
 
 
-def run_routes(doors: Doors) -> APIRouter:
-    """The routes that start and follow runs."""
-    routes = APIRouter(route_class=JsonRoute, prefix="/v1", tags=["runs"])
+class RunViews:
+    """Runs over HTTP."""
 
-    @routes.post("/runs", status_code=200, responses={**SSE, 202: {"description": "Detached: the run goes on by itself."}})
-    async def start_run(request: Request, body: Annotated[NewRun, Body()]) -> Response:
+    def __init__(self, doors: Doors) -> None:
+        self._doors = doors
+
+    async def start_run(self, request: Request, body: Annotated[NewRun, Body()]) -> Response:
         """Start a run in a new session, or in the session of a known run."""
-        return await _start(doors, request, None, body)
+        return await _start(self._doors, request, None, body)
 
-    @routes.post("/sessions/{session_id}/runs", status_code=200, responses={**SSE, 202: {"description": "Detached."}})
-    async def start_run_in_session(request: Request, session_id: str, body: Annotated[NewRun, Body()]) -> Response:
+    async def start_run_in_session(self, request: Request, session_id: str, body: Annotated[NewRun, Body()]) -> Response:
         """Start a run in a session, answer its open questions, or fork it from a checkpoint."""
-        return await _start(doors, request, session_id, body)
+        return await _start(self._doors, request, session_id, body)
 
-    @routes.get("/runs/{run_id}")
-    async def read_run(request: Request, run_id: str) -> Json:
+    async def read_run(self, request: Request, run_id: str) -> Json:
         """One run."""
-        return run_row(await (await doors.runtime_of(request)).run(run_id))
+        return run_row(await (await self._doors.runtime_of(request)).run(run_id))
 
-    @routes.get("/runs/{run_id}/events", responses={**SSE, 204: {"description": "The run has ended; there is nothing after now."}})
     async def follow_run(
+        self,
         request: Request,
         run_id: str,
         after: Annotated[int | None, Query(ge=0, description="Replay what comes after this number, then go on live.")] = None,
         last_event_id: Annotated[str | None, Header(max_length=40)] = None,
     ) -> Response:
         """Follow a run. Without a number: from now on. With one: what came after it, then live, then the end."""
-        runtime = await doors.runtime_of(request)
+        runtime = await self._doors.runtime_of(request)
         cursor = _cursor(after, last_event_id)
         run = await runtime.run(run_id)
         if cursor is None and run.status not in ACTIVE:
             return Response(status_code=204)
         return _attached(runtime, RunHandle(runtime, run.id, run.session), "now" if cursor is None else cursor)
 
-    @routes.post("/runs/{run_id}/cancel", status_code=202)
-    async def cancel_run(request: Request, run_id: str) -> Json:
+    async def cancel_run(self, request: Request, run_id: str) -> Json:
         """Ask a run to stop; what finished is kept. A run that has ended is left as it is."""
-        runtime = await doors.runtime_of(request)
+        runtime = await self._doors.runtime_of(request)
         await runtime.cancel(run_id)
         return run_row(await runtime.run(run_id))
 
-    @routes.get("/runs/{run_id}/calls")
-    async def list_calls(request: Request, run_id: str) -> Page:
+    async def list_calls(self, request: Request, run_id: str) -> Page:
         """The run's tool calls, in call order, as the ledger has them."""
-        runtime = await doors.runtime_of(request)
+        runtime = await self._doors.runtime_of(request)
         return Page(data=[row.to_plain() for row in await runtime.calls(run_id)])
 
-    @routes.get("/runs/{run_id}/interrupts")
-    async def list_run_interrupts(request: Request, run_id: str) -> Page:
+    async def list_run_interrupts(self, request: Request, run_id: str) -> Page:
         """The run's questions, open and closed."""
-        runtime = await doors.runtime_of(request)
+        runtime = await self._doors.runtime_of(request)
         return Page(data=[interrupt_row(row) for row in await runtime.interrupts(run=run_id)])
 
+
+def run_routes(doors: Doors) -> APIRouter:
+    """Runs over HTTP."""
+    views = RunViews(doors)
+    routes = APIRouter(route_class=JsonRoute, prefix="/v1", tags=["runs"])
+    routes.post("/runs", status_code=200, responses={**SSE, 202: {"description": "Detached: the run goes on by itself."}})(views.start_run)
+    routes.post("/sessions/{session_id}/runs", status_code=200, responses={**SSE, 202: {"description": "Detached."}})(
+        views.start_run_in_session
+    )
+    routes.get("/runs/{run_id}")(views.read_run)
+    routes.get("/runs/{run_id}/events", responses={**SSE, 204: {"description": "The run has ended; there is nothing after now."}})(
+        views.follow_run
+    )
+    routes.post("/runs/{run_id}/cancel", status_code=202)(views.cancel_run)
+    routes.get("/runs/{run_id}/calls")(views.list_calls)
+    routes.get("/runs/{run_id}/interrupts")(views.list_run_interrupts)
     return routes
 
 
