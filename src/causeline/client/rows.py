@@ -1,0 +1,31 @@
+"""Rows of a server as the records that a Runtime returns."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
+from typing import Any, TypeVar
+
+from causeline.run.ledger import Call
+from causeline.runtime.handle import RunResult
+from causeline.runtime.records import CallRow, Checkpoint, Interrupt, Run, Session
+
+Record = TypeVar("Record", Session, Run, Checkpoint, Interrupt, RunResult)
+HIDDEN: Mapping[str, Any] = {"owner": "", "checkpoint": "", "args_hash": "", "position": None}
+"""Fields that a server does not send, as a client's records have them."""
+
+
+def record(kind: type[Record], row: Mapping[str, Any]) -> Record:
+    """The row as a record; what the server sends beyond it is passed over."""
+    names = _names(kind)
+    return kind(**{name: value for name, value in {**HIDDEN, **row}.items() if name in names})
+
+
+def call_row(row: Mapping[str, Any]) -> CallRow:
+    """A ledger row from its flat form."""
+    names = _names(Call)
+    return CallRow(run=row["run_id"], call=Call(**{name: value for name, value in row.items() if name in names}))
+
+
+@cache
+def _names(kind: type) -> frozenset[str]:
+    return frozenset(field.name for field in fields(kind))
