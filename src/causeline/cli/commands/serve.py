@@ -1,0 +1,79 @@
+"""`causeline serve`: agents behind HTTP."""
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from causeline.cli.opening import agent_from, place
+from causeline.cli.shared_arguments import DEFAULT_STORE, Store
+from causeline.cli.views.terminal import Terminal
+from causeline.errors import Invalid, Missing
+
+if TYPE_CHECKING:
+    import uvicorn
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+def command(
+    agents: Annotated[list[str], typer.Argument(metavar="AGENT...", help="Agents to serve: agent.toml, .json, .hcl, or module:name.")],
+    host: Annotated[str, typer.Option(help="Address to listen on. Anything but loopback needs tokens.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    cors: Annotated[list[str] | None, typer.Option(metavar="ORIGIN", help="An origin that may call from a browser; may be repeated.")] = None,
+    store: Store = DEFAULT_STORE,
+) -> None:
+    """Serve agents over HTTP: /v1, AG-UI at /ag-ui, OpenAPI at /docs.
+
+    Tokens come from CAUSELINE_TOKENS (token=owner, separated by commas) or [server.tokens] of the agent's file; without any, only this
+    machine is answered, as the owner `default`. SIGTERM and Ctrl-C drain: begun calls finish, runs are handed back.
+    """
+    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
+        raise Missing("a server needs fastapi and uvicorn; install them with: pip install 'causeline[server]'")
+    import uvicorn  # noqa: PLC0415 - only this command needs it
+
+    from causeline.api import app  # noqa: PLC0415 - only this command needs it
+    from causeline.api.application import tokens_from_environment  # noqa: PLC0415 - only this command needs it
+
+    served = [agent_from(name) for name in agents]
+    tokens = {**_settings(served, "tokens"), **tokens_from_environment()}
+    if host not in LOOPBACK and not tokens:
+        raise Invalid(f"{host} can be reached from other machines, so tokens are needed: set CAUSELINE_TOKENS=token=owner, or use 127.0.0.1")
+    server = app(store, agents=served, tokens=tokens, cors=[*(cors or ()), *_origins(served)])
+    config = uvicorn.Config(
+        server, host=host, port=port, log_level=os.environ.get("CAUSELINE_LOG", "warning"), timeout_graceful_shutdown=35, server_header=False
+    )
+    listening = uvicorn.Server(config)
+    words = f"agents {', '.join(agent.name for agent in served)}, store {place(store)}"
+    startup = listening.startup
+
+    async def announced(sockets: Any = None) -> None:
+        await startup(sockets)
+        _announce(listening, words)
+
+    listening.startup = announced
+    listening.run()
+
+
+def _announce(server: "uvicorn.Server", words: str) -> None:
+    """Say on the first line where the server listens."""
+    for listener in server.servers:
+        for socket in listener.sockets:
+            address, number = socket.getsockname()[:2]
+            Terminal().say(f"http://[{address}]:{number}" if ":" in address else f"http://{address}:{number}")
+    Terminal().say(f"{words} (Ctrl-C or SIGTERM drains; the API is described at /docs)", "quiet")
+
+
+def _settings(served: Sequence[Any], name: str) -> Mapping[str, str]:
+    """What the agents' files say under [server]."""
+    found: dict[str, str] = {}
+    for agent in served:
+        manifest: Mapping[str, Any] = agent.manifest() or {}
+        found.update((manifest.get("server") or {}).get(name) or {})
+    return found
+
+
+def _origins(served: Sequence[Any]) -> Sequence[str]:
+    return [origin for agent in served for origin in ((agent.manifest() or {}).get("server") or {}).get("cors") or ()]
