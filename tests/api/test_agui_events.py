@@ -145,7 +145,7 @@ def test_whatever_is_open_is_ended_before_a_run_that_stops_anywhere(place):
         _, events = translated([*TALK[:place], end])
         client = Reader([]).read(events)
         assert client.ended
-        assert not (client.texts or client.calls or client.steps or client.thoughts)
+        assert [*client.texts, *client.calls, *client.steps, *client.thoughts] == []
 
 
 def test_questions_and_calls_of_the_client_are_outcomes():

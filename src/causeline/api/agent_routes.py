@@ -30,5 +30,5 @@ def agent_routes(doors: Doors) -> APIRouter:
 def _row(agent: Program) -> Json:
     """`{name, graph: {id, hash}, tools: [{name, description, parameters}]}`."""
     toolbox = getattr(agent, "toolbox", None)
-    specs = [toolbox.get(name).spec.to_json() for name in toolbox.names()] if toolbox is not None else []
+    specs = [toolbox.get(name).spec().to_json() for name in toolbox.names()] if toolbox is not None else []
     return {"name": agent.name, "graph": {"id": agent.document.id, "hash": agent.document.hash}, "tools": specs}

@@ -140,7 +140,7 @@ class Translator:
         elif event["status"] == "interrupted":
             outcome = agui.RunFinishedInterruptOutcome(type="interrupt", interrupts=self._asked_by_now(event.get("interrupts") or ()))
         else:
-            pending = list(event.get("pending_tool_call_ids") or ())
+            pending: list[str] = list(event.get("pending_tool_call_ids") or ())
             outcome = agui.RunFinishedSuccessOutcome(type="success", pending_tool_call_ids=pending or None)
         return [
             *self.end_all(),

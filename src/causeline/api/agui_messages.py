@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ag_ui import core as agui
 
@@ -42,9 +42,9 @@ def _parts(content: Any) -> Any:
 def _text(content: Any) -> str:
     if isinstance(content, str):
         return content
-    if isinstance(content, Sequence):
-        texts = [part.get("text") for part in content if isinstance(part, Mapping)]  # pyright: ignore[reportUnknownVariableType,reportUnknownMemberType]
-        return "".join(text for text in texts if isinstance(text, str))
+    if isinstance(content, list | tuple):
+        parts = cast("Sequence[Mapping[str, Any]]", content)
+        return "".join(part["text"] for part in parts if isinstance(part.get("text"), str))
     return json.dumps(content, ensure_ascii=False)
 
 

@@ -5,7 +5,7 @@ what was said before.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ag_ui.core import RunAgentInput
 from ag_ui.encoder import EventEncoder
@@ -15,7 +15,6 @@ from causeline.api.agui_events import Translator
 from causeline.api.agui_messages import input_message
 from causeline.api.doors import Doors
 from causeline.api.limits import JsonRoute
-from causeline.api.problems import Problem
 from causeline.api.streams import EventStream, stream
 from causeline.errors import Conflict, Invalid, Missing
 from causeline.runtime.handle import RunHandle
@@ -45,7 +44,7 @@ def agui_routes(doors: Doors) -> APIRouter:
 async def _run(doors: Doors, request: Request, agent: str | None, body: RunAgentInput) -> Response:
     runtime = await doors.runtime_of(request)
     program = doors.agent(agent)
-    properties: Mapping[str, Any] = body.forwarded_props if isinstance(body.forwarded_props, Mapping) else {}
+    properties = _object("forwardedProps", body.forwarded_props)
     known = await _known(runtime, body)
     if known is not None:
         return await _attach(runtime, known, properties)
@@ -55,7 +54,10 @@ async def _run(doors: Doors, request: Request, agent: str | None, body: RunAgent
     if decisions and any(message["role"] == "user" for message in fresh):
         raise Invalid("a run answers questions or says something new, not both", findings=["resume"])
     if decisions:
-        handle = await runtime.answer(None, decisions, agent=program, new_run_id=body.run_id, session=body.thread_id, messages=fresh)
+        asked = await runtime.interrupt(next(iter(decisions)))
+        if asked.session != body.thread_id:
+            raise Missing(f"thread {body.thread_id} has no interrupt {asked.id}", interrupt=asked.id)
+        handle = await runtime.answer(asked.run, decisions, agent=program, new_run_id=body.run_id)
     else:
         handle = await runtime.start(
             program,
@@ -143,7 +145,7 @@ def _decisions(entries: Iterable[Any]) -> dict[str, Mapping[str, Any]]:
     for entry in entries:
         if entry.interrupt_id in decisions:
             raise Invalid("the same question is answered twice", findings=[f"resume: {entry.interrupt_id}"])
-        payload = entry.payload if isinstance(entry.payload, Mapping) else {}
+        payload = _object("payload", entry.payload)
         if entry.status == "cancelled":
             decisions[entry.interrupt_id] = {"decision": "deny", **({"reason": payload["reason"]} if "reason" in payload else {})}
         elif "decision" in payload:
@@ -156,12 +158,19 @@ def _decisions(entries: Iterable[Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _context(body: RunAgentInput) -> dict[str, Any] | None:
-    context: dict[str, Any] = dict(body.state) if isinstance(body.state, Mapping) else {}
-    if body.state not in (None, {}) and not isinstance(body.state, Mapping):
-        raise Problem(422, "invalid", "state is an object", findings=["state"])
+    context = dict(_object("state", body.state))
     for entry in body.context or ():
         context[entry.description] = entry.value
     return context or None
+
+
+def _object(what: str, value: Any) -> Mapping[str, Any]:
+    """A part of the body that has to be an object, {} where it is left out."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise Invalid(f"{what} is an object", findings=[what])
+    return cast("Mapping[str, Any]", value)
 
 
 def _text(properties: Mapping[str, Any], name: str) -> str | None:

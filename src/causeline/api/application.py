@@ -16,7 +16,6 @@ from causeline.api.doors import Doors
 from causeline.api.limits import Guard, RequestLimits
 from causeline.api.run_routes import run_routes
 from causeline.api.session_routes import session_routes
-from causeline.api.sparql_routes import sparql_routes
 from causeline.assemble import open as open_runtime
 from causeline.runtime.program import Program
 from causeline.runtime.runtime import Runtime
@@ -53,7 +52,7 @@ def app(
             yield
             doors.draining = True
 
-    server = FastAPI(title="causeline", version="1", description=DESCRIPTION, lifespan=lifespan, max_body_size=bounds.body)
+    server = FastAPI(title="causeline", version="1", description=DESCRIPTION, lifespan=lifespan)
     problems.install(server)
     server.include_router(_routes(doors))
     server.include_router(_health(doors))
@@ -82,7 +81,7 @@ def tokens_from_environment() -> Mapping[str, str]:
 
 def _routes(doors: Doors) -> APIRouter:
     routes = APIRouter()
-    for part in (agent_routes, session_routes, run_routes, sparql_routes, agui_routes):
+    for part in (agent_routes, session_routes, run_routes, agui_routes):
         routes.include_router(part(doors))
     return routes
 

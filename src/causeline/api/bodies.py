@@ -48,12 +48,12 @@ class NewRun(_Body):
     run_id: str | None = Field(None, max_length=128, description="A name for the run. The same name with the same body is the same run.")
     prompt: str | None = None
     messages: list[Json] | None = Field(None, max_length=10_000)
-    tools: list[Json] = Field(default_factory=list, max_length=256, description="Definitions of tools that the client executes.")
+    tools: list[Json] = Field(default_factory=list[Json], max_length=256, description="Definitions of tools that the client executes.")
     context: Json | None = None
     checkpoint_id: str | None = Field(None, max_length=128, description="Start from this checkpoint instead of the session's head: a fork.")
     mode: Literal["attached", "detached"] = "attached"
     on_busy: Literal["reject", "enqueue", "cancel"] = "reject"
-    resume: list[Decision] = Field(default_factory=list, max_length=1000)
+    resume: list[Decision] = Field(default_factory=list[Decision], max_length=1000)
 
     def input(self) -> Sequence[Mapping[str, Any]] | str | None:
         """What the caller says. Raises Invalid where it is said twice, or beside answers."""

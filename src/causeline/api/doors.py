@@ -10,8 +10,9 @@ from fastapi import Request
 
 from causeline.api.access import Access
 from causeline.api.problems import Problem
-from causeline.errors import Invalid, Missing
+from causeline.errors import CauselineError, Invalid, Missing
 from causeline.runtime.program import Program
+from causeline.runtime.run_names import given_name
 from causeline.runtime.runtime import Runtime
 
 MAX_PAGE = 200
@@ -55,8 +56,9 @@ def after_cursor(cursor: str | None) -> str | None:
     if cursor is None:
         return None
     try:
-        return base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
-    except (ValueError, binascii.Error, UnicodeError):
+        name = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
+        return given_name(name)
+    except (ValueError, binascii.Error, UnicodeError, CauselineError):
         raise Invalid("after: this is no cursor of ours; take it from `next` of the page before", findings=["after"]) from None
 
 

@@ -63,9 +63,24 @@ class Guard:
             return
         self._active += 1
         try:
-            await self._app(scope, receive, answer)
+            await self._app(scope, self._counted(scope, receive), answer)
         finally:
             self._active -= 1
+
+    def _counted(self, scope: Scope, receive: Receive) -> Receive:
+        """What arrives, as long as it is no more than a body may have. Raises HTTPException."""
+        allowed = self._limits.import_body if scope["path"].endswith("/import") else self._limits.body
+        left = allowed
+
+        async def counted() -> Message:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                raise HTTPException(413, f"a body has at most {allowed:,} bytes")
+            return message
+
+        return counted
 
     def _refusal(self, request: Request) -> tuple[int, str, str] | None:
         if self._active >= self._limits.connections:

@@ -10,7 +10,8 @@ from causeline.api.bodies import Json, NewRun, Page, interrupt_row, run_row
 from causeline.api.doors import Doors
 from causeline.api.limits import JsonRoute
 from causeline.api.streams import EventStream, frame, stream
-from causeline.errors import Invalid
+from causeline.errors import Invalid, Missing
+from causeline.runtime.export_import import call_row
 from causeline.runtime.handle import RunHandle
 from causeline.runtime.records import ACTIVE
 from causeline.runtime.runtime import Runtime
@@ -65,7 +66,7 @@ class RunViews:
     async def list_calls(self, request: Request, run_id: str) -> Page:
         """The run's tool calls, in call order, as the ledger has them."""
         runtime = await self._doors.runtime_of(request)
-        return Page(data=[row.to_plain() for row in await runtime.calls(run_id)])
+        return Page(data=[call_row(row) for row in await runtime.calls(run_id)])
 
     async def list_run_interrupts(self, request: Request, run_id: str) -> Page:
         """The run's questions, open and closed."""
@@ -119,17 +120,11 @@ async def admit(doors: Doors, runtime: Runtime, session: str | None, body: NewRu
         raise Invalid("the same question is answered twice", findings=["resume: a repeated interrupt_id"])
     if body.checkpoint_id is not None:
         raise Invalid("answers go on from where the question was asked; leave checkpoint_id out", findings=["checkpoint_id"])
-    agent = doors.agent(body.agent) if body.agent is not None or len(doors.agents) == 1 else None
-    return await runtime.answer(
-        None,
-        decisions,
-        agent=agent,
-        new_run_id=body.run_id,
-        on_busy=body.on_busy,
-        session=session,
-        messages=says or (),
-        context=body.context,
-    )
+    agent = doors.agent(body.agent) if body.agent is not None else None
+    asked = await runtime.interrupt(next(iter(decisions)))
+    if session is not None and asked.session != session:
+        raise Missing(f"session {session} has no interrupt {asked.id}", interrupt=asked.id)
+    return await runtime.answer(asked.run, decisions, agent=agent, new_run_id=body.run_id, on_busy=body.on_busy)
 
 
 def _cursor(after: int | None, last_event_id: str | None) -> int | None:

@@ -9,7 +9,6 @@ from causeline.api.doors import DEFAULT_PAGE, MAX_PAGE, Doors, after_cursor, pag
 from causeline.api.limits import JsonRoute
 from causeline.errors import Invalid
 
-MAX_IMPORT = 512_000_000
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="Rows a page.")]
 After = Annotated[str | None, Query(max_length=512, description="`next` of the page before.")]
 
@@ -42,7 +41,7 @@ class SessionViews:
 
     async def read_context(self, request: Request, session_id: str) -> Json:
         """The context object: the one that was put for the next run, else that of the session's head."""
-        return await (await self._doors.runtime_of(request)).context(session_id)
+        return dict(await (await self._doors.runtime_of(request)).context(session_id))
 
     async def replace_context(self, request: Request, session_id: str, context: Annotated[Json, Body()]) -> Json:
         """Give the next run this context object in place of the branch's. No run is started."""
@@ -64,7 +63,7 @@ class SessionViews:
             start = next((index + 1 for index, message in enumerate(messages) if message["id"] == behind), -1)
             if start < 0:
                 raise Invalid("after: no message of this branch has this cursor", findings=["after"])
-        return Page(**page(messages[start : start + limit + 1], limit, lambda message: message))
+        return Page(**page(messages[start : start + limit + 1], limit, dict))
 
     async def list_checkpoints(
         self, request: Request, session_id: str, limit: Limit = DEFAULT_PAGE, after: After = None, run_id: str | None = None
@@ -79,7 +78,8 @@ class SessionViews:
         runtime = await self._doors.runtime_of(request)
         branch = await runtime.branch(session_id, checkpoint_id)
         messages = [message.to_json() for message in branch.messages()]
-        return {**checkpoint_row(branch.head), "messages": messages, "context": branch.channels.get("context") or {}}
+        row = checkpoint_row(await runtime.checkpoint(checkpoint_id))
+        return {**row, "messages": messages, "context": branch.channels.get("context") or {}}
 
     async def list_runs(self, request: Request, session_id: str, limit: Limit = DEFAULT_PAGE, after: After = None) -> Page:
         """The session's runs, newest first."""
@@ -127,6 +127,6 @@ def session_routes(doors: Doors) -> APIRouter:
     routes.get("/{session_id}/runs")(views.list_runs)
     routes.get("/{session_id}/interrupts")(views.list_interrupts)
     routes.get("/{session_id}/export")(views.export_session)
-    routes.post("/import", status_code=201, max_body_size=MAX_IMPORT)(views.import_session)
+    routes.post("/import", status_code=201)(views.import_session)
     routes.get("/{session_id}/graph")(views.read_graph)
     return routes

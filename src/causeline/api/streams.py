@@ -72,7 +72,10 @@ async def stream(
 
 async def _next(batches: Batches) -> Sequence[Mapping[str, Any]]:
     """The next batch; an empty one when there are no more."""
-    return await anext(batches, ())
+    try:
+        return await anext(batches)
+    except StopAsyncIteration:
+        return ()
 
 
 class EventStream(StreamingResponse):

@@ -1,15 +1,16 @@
 """`Client`: what `Runtime` does, done by a server."""
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Literal, Self, TypeVar
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, Self, TypeVar, cast
 
 import httpx2
 
 from causeline.client.rows import call_row, record
 from causeline.client.transport import Transport
+from causeline.events import Event
 from causeline.models.messages import Message
-from causeline.runtime.handle import RunHandle, RunResult
+from causeline.runtime.handle import After, RunHandle, RunResult
 from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Interrupt, OnBusy, Run, Session
 
 Record = TypeVar("Record", Session, Run, Checkpoint, Interrupt)
@@ -92,9 +93,7 @@ class Client:
         """Ask a run to stop; what finished is kept."""
         await self._server.json("POST", f"/v1/runs/{run_id}/cancel")
 
-    async def events(
-        self, run_id: str, after: int | Literal["now"] | None = None, *, sub_runs: bool = True
-    ) -> AsyncIterator[Mapping[str, Any]]:
+    async def events(self, run_id: str, after: After = None, *, sub_runs: bool = True) -> AsyncGenerator[Event, None]:
         """The run's events, live until its last one. A connection that breaks is made again where it broke."""
         cursor: int | None = None if after == "now" else (after or 0)
         broken = 0
@@ -104,12 +103,12 @@ class Client:
                 cursor, heard = event["seq"], True
                 ended = event["type"] in ("run_finished", "run_error")
                 if sub_runs or event["type"] != "sub_run_event":
-                    yield event
+                    yield cast("Event", event)
             broken = 0 if heard else broken + 1
             if ended or broken > RECONNECTS or ((await self.run(run_id)).status not in ACTIVE and not heard):
                 return
 
-    async def _connection(self, run_id: str, cursor: int | None) -> AsyncIterator[Mapping[str, Any]]:
+    async def _connection(self, run_id: str, cursor: int | None) -> AsyncGenerator[Mapping[str, Any], None]:
         async with self._server.lines(f"/v1/runs/{run_id}/events", after=cursor) as lines:
             if lines is None:
                 return

@@ -1,9 +1,9 @@
 """Requests to a causeline server, and its refusals as causeline's errors."""
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 
@@ -38,7 +38,7 @@ class Transport:
         return (await self._send(method, path, content=content, params=_given(query), headers=headers)).content
 
     @asynccontextmanager
-    async def lines(self, path: str, *, after: int | None) -> AsyncIterator[AsyncIterator[str] | None]:
+    async def lines(self, path: str, *, after: int | None) -> AsyncGenerator[AsyncIterator[str] | None]:
         """The lines of an event stream; None where the server has nothing to tell."""
         query = {} if after is None else {"after": after}
         try:
@@ -71,7 +71,7 @@ def refusal(response: httpx2.Response) -> CauselineError:
         body: Any = response.json()
     except ValueError:
         body = None
-    problem: Mapping[str, Any] = body if isinstance(body, Mapping) else {}
+    problem = cast("Mapping[str, Any]", body if isinstance(body, dict) else {})
     message = str(problem.get("detail") or f"the server answered {response.status_code}")
     code, status = problem.get("code"), response.status_code
     if status in (429, 503):

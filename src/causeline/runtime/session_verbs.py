@@ -93,6 +93,13 @@ class Sessions:
             await self._row(run)
         return await self._opened.rows(Interrupt, owner=self.owner, session=session, run=run, status=status)
 
+    async def interrupt(self, interrupt: str) -> Interrupt:
+        """The question of this id, open or not. Raises Missing."""
+        rows = await self._opened.rows(Interrupt, owner=self.owner, id=given_name(interrupt))
+        if not rows:
+            raise Missing(f"no interrupt {interrupt!r}", interrupt=interrupt)
+        return rows[0]
+
     # what is true at a checkpoint
 
     async def links(self, session: str, at: str | None = None) -> Sequence[Link]:
@@ -236,9 +243,8 @@ class Sessions:
         return rows[0]
 
     async def _interrupt(self, name: str) -> Interrupt:
-        rows = await self._opened.rows(Interrupt, owner=self.owner, id=given_name(name))
-        if not rows:
-            raise Missing(f"no interrupt {name!r}", interrupt=name)
-        if rows[0].state != "open":
-            raise Conflict(f"interrupt {name} was {rows[0].state} already", code="interrupt_closed", interrupt=name)
-        return rows[0]
+        """The open question of this id. Raises Missing, Conflict where it is open no longer."""
+        interrupt = await self.interrupt(name)
+        if interrupt.state != "open":
+            raise Conflict(f"interrupt {name} was {interrupt.state} already", code="interrupt_closed", interrupt=name)
+        return interrupt

@@ -1,12 +1,13 @@
 """`causeline serve`: agents behind HTTP."""
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from causeline.assemble import Agent
 from causeline.cli.opening import agent_from, place
 from causeline.cli.shared_arguments import DEFAULT_STORE, Store
 from causeline.cli.views.terminal import Terminal
@@ -22,7 +23,7 @@ def command(
     agents: Annotated[list[str], typer.Argument(metavar="AGENT...", help="Agents to serve: agent.toml, .json, .hcl, or module:name.")],
     host: Annotated[str, typer.Option(help="Address to listen on. Anything but loopback needs tokens.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
-    cors: Annotated[list[str] | None, typer.Option(metavar="ORIGIN", help="An origin that may call from a browser; may be repeated.")] = None,
+    cors: Annotated[list[str] | None, typer.Option(metavar="ORIGIN", help="An origin that browsers may call from; repeatable.")] = None,
     store: Store = DEFAULT_STORE,
 ) -> None:
     """Serve agents over HTTP: /v1, AG-UI at /ag-ui, OpenAPI at /docs.
@@ -37,14 +38,20 @@ def command(
     from causeline.api import app  # noqa: PLC0415 - only this command needs it
     from causeline.api.application import tokens_from_environment  # noqa: PLC0415 - only this command needs it
 
-    served = [agent_from(name) for name in agents]
-    tokens = {**_settings(served, "tokens"), **tokens_from_environment()}
+    served = [agent_from(Path(name)) for name in agents]
+    tokens: dict[str, str] = {}
+    for agent in served:
+        tokens.update(_settings(agent).get("tokens") or {})
+    tokens.update(tokens_from_environment())
     if host not in LOOPBACK and not tokens:
-        raise Invalid(f"{host} can be reached from other machines, so tokens are needed: set CAUSELINE_TOKENS=token=owner, or use 127.0.0.1")
-    server = app(store, agents=served, tokens=tokens, cors=[*(cors or ()), *_origins(served)])
-    config = uvicorn.Config(
-        server, host=host, port=port, log_level=os.environ.get("CAUSELINE_LOG", "warning"), timeout_graceful_shutdown=35, server_header=False
+        raise Invalid(f"{host} can be reached from other machines, so it needs tokens: set CAUSELINE_TOKENS=token=owner")
+    server = app(
+        store,
+        agents=served,
+        tokens=tokens,
+        cors=[*(cors or ()), *(origin for agent in served for origin in _settings(agent).get("cors") or ())],
     )
+    config = uvicorn.Config(server, host=host, port=port, log_level="warning", timeout_graceful_shutdown=35, server_header=False)
     listening = uvicorn.Server(config)
     words = f"agents {', '.join(agent.name for agent in served)}, store {place(store)}"
     startup = listening.startup
@@ -66,14 +73,7 @@ def _announce(server: "uvicorn.Server", words: str) -> None:
     Terminal().say(f"{words} (Ctrl-C or SIGTERM drains; the API is described at /docs)", "quiet")
 
 
-def _settings(served: Sequence[Any], name: str) -> Mapping[str, str]:
-    """What the agents' files say under [server]."""
-    found: dict[str, str] = {}
-    for agent in served:
-        manifest: Mapping[str, Any] = agent.manifest() or {}
-        found.update((manifest.get("server") or {}).get(name) or {})
-    return found
-
-
-def _origins(served: Sequence[Any]) -> Sequence[str]:
-    return [origin for agent in served for origin in ((agent.manifest() or {}).get("server") or {}).get("cors") or ()]
+def _settings(agent: Agent) -> Mapping[str, Any]:
+    """What the agent's file says under [server]: `tokens` (token -> owner) and `cors` (origins)."""
+    settings = (agent.manifest() or {}).get("server")
+    return cast("Mapping[str, Any]", settings) if isinstance(settings, Mapping) else {}
