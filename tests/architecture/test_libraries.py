@@ -27,7 +27,7 @@ KNOWS = {
 # In the standard library, yet a storage engine: only an adapter may know it.
 GUARDED = frozenset({"sqlite3"})
 # Comes with the library it is listed for: its inside, or what it is made of.
-INSIDES = {"pydantic_core": "pydantic", "typing_extensions": "pydantic"}
+INSIDES = {"pydantic_core": "pydantic", "typing_extensions": "pydantic", "starlette": "fastapi"}
 
 
 def imported(tree: ast.AST):
