@@ -19,6 +19,10 @@ HEAVY = {"anyio", "asyncpg", "httpx2", "openai", "pydantic", "pyoxigraph", "rich
 IMPORT_SECONDS = 0.1  # of processor time
 
 
+OPTIONAL = ("causeline.testing", "causeline.api", "causeline.inspector")
+"""Parts of the package that are an extra of their own."""
+
+
 def optional_packages() -> set[str]:
     """Import names that only an extra or a development group brings."""
     project = tomllib.loads(source.text("pyproject.toml") or "")
@@ -50,15 +54,15 @@ def probe(modules, folder, hide=()) -> dict[str, list[str]]:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the probe forks")
 def test_every_module_can_be_imported_and_does_nothing_else(tmp_path):
     """In a fresh process, with none of the optional packages installed."""
-    modules = [name for name in source.modules() if not name.startswith("causeline.testing")]
+    modules = [name for name in source.modules() if not name.startswith(OPTIONAL)]
     assert not probe(modules, tmp_path, hide=optional_packages())
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the probe forks")
-def test_the_shipped_laws_can_be_imported_and_do_nothing_else(tmp_path):
-    """They are for people who write backends, who have pytest and Hypothesis."""
-    modules = [name for name in source.modules() if name.startswith("causeline.testing")]
+def test_optional_parts_can_be_imported_and_do_nothing_else(tmp_path):
+    """With what they are made of: laws are for people who write backends, who have pytest and Hypothesis, a server has its extra."""
+    modules = [name for name in source.modules() if name.startswith(OPTIONAL)]
     assert not probe(modules, tmp_path)
 
 
