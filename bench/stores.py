@@ -16,8 +16,9 @@ from pathlib import Path
 
 from bench.bare import bare_sqlite
 from causeline.adapters.stores import open_store
-from causeline.adapters.stores.sql import encoding, schema_version, writes
+from causeline.adapters.stores.sql import encoding, log_writes, schema_version, writes
 from causeline.adapters.stores.sql.sqlite_threads import converse
+from causeline.adapters.stores.sql.tips import Tips
 from causeline.causal import AgentState, CausalNode, checkpoint_id
 from causeline.run.ledger import Call
 from causeline.runtime.records import Checkpoint, Commit, Run
@@ -127,15 +128,15 @@ def same_statements(path: Path, count: int) -> list[float]:
     """Seconds of each commit of a step on a bare connection, in this thread: what handing it to the writer's thread is compared with."""
     connection = sqlite3.connect(path, isolation_level=None)
     schema_version.prepare(connection, str(path), 1.0)
-    rounds = Rounds("bare")
+    rounds, tips = Rounds("bare"), Tips(0)
     run = Run(id=rounds.run, session="bare", owner=OWNER, status="running", agent="a", created_at=AT, holder="h")
     converse(connection, writes.start(run, encoding.run_body(run), "reject"))
     spent: list[float] = []
     for commit in [commit for number in range(count) for commit in rounds.round(number)]:
         started = time.perf_counter()
-        writing = writes.writing(commit)
+        writing = log_writes.writing(commit)
         connection.execute("BEGIN IMMEDIATE")
-        converse(connection, writes.write(writing))
+        converse(connection, log_writes.write(writing, tips))
         connection.execute("COMMIT")
         spent.append(time.perf_counter() - started)
     connection.close()

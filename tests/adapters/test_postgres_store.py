@@ -13,6 +13,7 @@ from causeline.errors import Conflict, Corrupt, Invalid, Misuse, Unavailable
 from causeline.runtime.records import Run
 from causeline.testing.store_laws.sample import OWNER, Writer, begin, new_run, queue, run_row, take
 from tests.adapters.postgres_server import private_server
+from tests.adapters.sqlite_file import forge
 
 asyncpg = pytest.importorskip("asyncpg", reason="no asyncpg: install causeline[postgres]")
 
@@ -53,9 +54,13 @@ async def test_a_schema_of_a_later_format_is_left_alone(schema_url):
         await begin(store)
     async with connected(schema_url) as connection:
         await connection.execute("INSERT INTO format VALUES (99, 'later')")
-        with pytest.raises(Invalid, match=r"format 99.*formats up to \d"):
+        with pytest.raises(Invalid, match=r"format 99.*formats up to 3"):
             await open_store(schema_url).open()
         await connection.execute("DELETE FROM format WHERE version = 99")
+        await connection.execute("UPDATE format SET version = 1")
+        with pytest.raises(Invalid, match=r"format 1, which no released causeline wrote"):
+            await open_store(schema_url).open()
+        await connection.execute("UPDATE format SET version = 3")
     async with opened(schema_url) as store:
         assert (await run_row(store)).id == "r1"
 
@@ -98,12 +103,13 @@ async def test_a_changed_payload_is_found_by_its_id(schema_url):
     async with opened(schema_url) as store:
         head = await (await begin(store)).go(3)
         async with connected(schema_url) as connection:
-            await connection.execute("UPDATE node SET payload = $1", b'"forged"')
+            body = await connection.fetchval("SELECT body FROM log ORDER BY no DESC LIMIT 1")
+            await connection.execute("UPDATE log SET body = $1 WHERE no = (SELECT max(no) FROM log)", forge(body, b'"forged"'))
         with pytest.raises(VerifyError, match="cw_"):
             await store.branch(OWNER, "s1", head)
         async with connected(schema_url) as connection:
-            await connection.execute("DROP TABLE event")
-        with pytest.raises(Corrupt, match="event"):
+            await connection.execute("DROP TABLE log")
+        with pytest.raises(Corrupt, match="log"):
             await store.events(OWNER, "r1", 0)
         assert (await run_row(store)).head == head
 
@@ -130,7 +136,7 @@ class TestConnections:
         async with opened(schema_url) as store:
             writers = [await begin(store, f"r{n}", session=f"s{n}") for n in range(3)]
             with monkeypatch.context() as patch:
-                patch.setattr("causeline.adapters.stores.sql.postgres_store._arguments", lambda given: 1 // 0)
+                patch.setattr("causeline.adapters.stores.sql.log_writes.prepared", lambda *given: 1 // 0)
                 ends = await asyncio.gather(*[writer.go() for writer in writers], return_exceptions=True)
             assert [type(end) for end in ends] == [ZeroDivisionError] * 3
             assert (await run_row(store)).head is None
@@ -140,7 +146,7 @@ class TestConnections:
         async with opened(schema_url, connections=1, patience=0.3) as store, connected(schema_url) as connection:
             writer = await begin(store)
             async with connection.transaction():
-                await connection.execute("SELECT * FROM session FOR UPDATE")
+                await connection.execute("SELECT * FROM session, run FOR UPDATE")
                 with pytest.raises(Unavailable) as refusal:
                     await writer.go()
                 assert refusal.value.retry_after == 1.0
@@ -151,7 +157,7 @@ class TestConnections:
         async with opened(schema_url, connections=3) as store, connected(schema_url) as connection:
             writers = [await begin(store, f"r{n}", session=f"s{n}") for n in range(6)]
             async with connection.transaction():
-                await connection.execute("SELECT * FROM session FOR UPDATE")
+                await connection.execute("SELECT * FROM session, run FOR UPDATE")
                 tasks: list[asyncio.Task[Any]] = [asyncio.create_task(writer.go()) for writer in writers]
                 tasks += [asyncio.create_task(store.start(new_run(f"q{n}", session=f"s{n}"), "enqueue")) for n in range(6)]
                 await asyncio.sleep(0.1)
@@ -168,7 +174,7 @@ class TestConnections:
         async with opened(schema_url, connections=2) as store, connected(schema_url) as connection:
             writer = await begin(store)
             async with connection.transaction():
-                await connection.execute("SELECT * FROM session FOR UPDATE")
+                await connection.execute("SELECT * FROM session, run FOR UPDATE")
                 commit = asyncio.create_task(writer.go())
                 await asyncio.sleep(0.1)
                 waiting = "application_name = 'causeline' AND wait_event_type = 'Lock'"

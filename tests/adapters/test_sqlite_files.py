@@ -20,7 +20,7 @@ from causeline.causal import VerifyError
 from causeline.errors import Corrupt, Invalid, Misuse, Unavailable
 from causeline.runtime.records import Run
 from causeline.testing.store_laws.sample import OWNER, Writer, begin, everything, new_call, new_run, run_row
-from tests.adapters.sqlite_file import opened, size
+from tests.adapters.sqlite_file import forge, opened, size
 
 
 @pytest.fixture
@@ -122,21 +122,32 @@ class TestOpening:
             await begin(store)
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as later:
             later.execute("PRAGMA user_version = 99")
-        with pytest.raises(Invalid, match=r"format 99.*formats up to \d"):
+        with pytest.raises(Invalid, match=r"format 99.*formats up to 3"):
             await SqliteStore(path).open()
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as later:
             assert later.execute("PRAGMA user_version").fetchone() == (99,)
-            later.execute("PRAGMA user_version = 2")
+            later.execute("PRAGMA user_version = 3")
         async with opened(path) as store:
             assert (await run_row(store)).id == "r1"
 
+    async def test_a_file_of_a_format_from_before_the_first_release_is_left_alone(self, path):
+        async with opened(path) as store:
+            await begin(store)
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as earlier:
+            earlier.execute("PRAGMA user_version = 1")
+        before = path.read_bytes()
+        with pytest.raises(Invalid, match=r"format 1, which no released causeline wrote.*Export its sessions"):
+            await SqliteStore(path).open()
+        assert path.read_bytes() == before
+
     async def test_a_migration_that_fails_leaves_the_file_as_it_was(self, path, monkeypatch):
         steps = migrations("sqlite")
-        broken = [*steps, type(steps[0])(2, "broken", ["CREATE TABLE extra (n)", "CREATE TABLE run (n)"])]
+        broken = [*steps, type(steps[0])(4, "broken", ["CREATE TABLE extra (n)", "CREATE TABLE run (n)"])]
         async with opened(path) as store:
             await begin(store)
         with monkeypatch.context() as patch:
             patch.setattr(schema_version, "migrations", lambda dialect: broken)
+            patch.setattr(schema_version, "newest_format", lambda dialect: 4)
             with pytest.raises(Corrupt):
                 await SqliteStore(path).open()
         async with opened(path) as store:
@@ -227,7 +238,8 @@ class TestDamage:
     async def test_a_changed_payload_is_found_by_its_id(self, path):
         head = await self._filled(path)
         with contextlib.closing(sqlite3.connect(path)) as other:
-            other.execute("UPDATE node SET payload = ? WHERE no = (SELECT max(no) FROM node)", (b'"forged"',))
+            number, body = other.execute("SELECT no, body FROM log ORDER BY no DESC LIMIT 1").fetchone()
+            other.execute("UPDATE log SET body = ? WHERE no = ?", (forge(body, b'"forged"'), number))
             other.commit()
         async with opened(path) as store:
             with pytest.raises(VerifyError, match="cw_"):
@@ -236,7 +248,8 @@ class TestDamage:
     async def test_a_missing_node_is_named(self, path):
         head = await self._filled(path)
         with contextlib.closing(sqlite3.connect(path)) as other:
-            other.execute("DELETE FROM node WHERE no = (SELECT max(no) FROM node)")
+            number, body = other.execute("SELECT no, body FROM log ORDER BY no DESC LIMIT 1").fetchone()
+            other.execute("UPDATE log SET body = ? WHERE no = ?", (forge(body, None), number))
             other.commit()
         async with opened(path) as store:
             with pytest.raises(Corrupt, match=f"{head} lists node cw_"):
@@ -245,7 +258,7 @@ class TestDamage:
     async def test_a_missing_table_is_corrupt(self, path):
         await self._filled(path)
         with contextlib.closing(sqlite3.connect(path)) as other:
-            other.execute("DROP TABLE event")
+            other.execute("DROP TABLE log")
             other.commit()
         async with opened(path) as store:
             with pytest.raises(Corrupt, match="no such table"):
@@ -274,9 +287,9 @@ class TestLocksAndSpace:
             writer = await begin(store)
             with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
                 other.execute("BEGIN")
-                assert other.execute("SELECT count(*) FROM checkpoint").fetchone() == (0,)
+                assert other.execute("SELECT count(*) FROM log").fetchone() == (0,)
                 await writer.go(5)
-                assert other.execute("SELECT count(*) FROM checkpoint").fetchone() == (0,)
+                assert other.execute("SELECT count(*) FROM log").fetchone() == (0,)
                 other.execute("COMMIT")
 
     async def test_only_the_write_that_does_not_fit_fails(self, path, monkeypatch):

@@ -169,15 +169,9 @@ class InMemoryStore:
     @staticmethod
     def _check(run: KeptRun, commit: Commit) -> None:
         """Everything that may refuse a commit."""
-        row, session = run.row, run.session
-        if row.status != "running" or row.epoch != commit.epoch:
-            raise refusals.lost_lease(commit, row.status, row.epoch)
-        if commit.events and commit.first_event != len(run.events) + 1:
-            raise refusals.event_gap(commit, len(run.events))
-        checkpoint = commit.checkpoint
+        row, session, checkpoint = run.row, run.session, commit.checkpoint
+        rules.check_fence(commit, status=row.status, epoch=row.epoch, last_event=len(run.events), head=session.row.head)
         if checkpoint is not None:
-            if session.row.head != commit.expect_head:
-                raise refusals.stale_head(commit, session.row.head)
             if checkpoint.parent is not None and checkpoint.parent not in session.checkpoints:
                 raise refusals.no_checkpoint(checkpoint.parent, commit.session)
             if checkpoint.id in session.checkpoints:

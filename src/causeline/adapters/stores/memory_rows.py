@@ -35,6 +35,10 @@ class KeptSession:
         if run.row.status == "running":
             self.running = run
 
+    def ordered_checkpoints(self) -> Sequence[Checkpoint]:
+        """Run by run, as they came. Runs of one session follow each other; only those of one that was loaded may be mixed."""
+        return sorted(self.checkpoints.values(), key=lambda row: self.runs[row.run].row.queue)
+
     def turn(self) -> "KeptRun | None":
         """The run whose turn it is."""
         return self.running or next(iter(self.active.values()), None)
@@ -113,7 +117,7 @@ class KeptRows:
         if kind is Session:
             return (session.row for session in sessions)
         if kind is Checkpoint:
-            return (row for session in sessions for row in session.checkpoints.values())
+            return (row for session in sessions for row in session.ordered_checkpoints())
         return (row for session in sessions for row in session.interrupts.values())
 
     def _sessions(self, wanted: Wanted) -> Iterable[KeptSession]:

@@ -75,6 +75,16 @@ def check_commit(commit: Commit) -> None:
         raise Misuse(f"events of run {commit.run} begin with number {commit.first_event}; the first number is 1")
 
 
+def check_fence(commit: Commit, *, status: str, epoch: int, last_event: int, head: str | None) -> None:
+    """Whether a run as it is stored may be written by this commit; `head` is its session's. Raises Conflict."""
+    if status != "running" or epoch != commit.epoch:
+        raise refusals.lost_lease(commit, status, epoch)
+    if commit.events and commit.first_event != last_event + 1:
+        raise refusals.event_gap(commit, last_event)
+    if commit.checkpoint is not None and head != commit.expect_head:
+        raise refusals.stale_head(commit, head)
+
+
 def check_session(session: Session, runs: Sequence[Run], links: Sequence[Link], calls: Sequence[CallRow]) -> Sequence[Link]:
     """The links of an imported session, each after its parent. Raises Invalid where rows do not belong together."""
     names = {run.id for run in runs}

@@ -13,14 +13,12 @@ from typing import Any, cast
 
 import orjson
 
-from causeline.adapters.stores.rules import MOVES_INTO
 from causeline.adapters.stores.sql.compression import expand, squeeze
-from causeline.causal import CausalNode, stored_node
 from causeline.causal.canonical import integer_text
 from causeline.causal.json_text import parse_integer
 from causeline.errors import Corrupt, Invalid
-from causeline.run.ledger import CALL_STATES, Call, CallState
-from causeline.runtime.records import CallRow, Checkpoint, Interrupt, Progress, Run, Session
+from causeline.run.ledger import CALL_STATES, CallState
+from causeline.runtime.records import Interrupt, Progress, Run, Session
 
 Columns = Sequence[Any]
 _OPTIONS = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
@@ -33,8 +31,6 @@ STATE_CODES: Mapping[str, int] = {
     "pending": 0, "awaiting": 1, "started": 2, "succeeded": 3, "failed": 4, "denied": 5, "unknown": 6, "superseded": 7,
 }  # fmt: skip
 STATES: Mapping[int, CallState] = {STATE_CODES[state]: state for state in CALL_STATES}
-_ORIGINS = {state: sum(1 << STATE_CODES[origin] for origin in MOVES_INTO[state]) for state in CALL_STATES}
-"""To each state, the states a call may come from, as a set of bits that a query can test."""
 
 
 def dump(value: Any) -> bytes:
@@ -61,8 +57,12 @@ def dump_small(value: Any) -> bytes:
 
 def load(data: bytes) -> Any:
     """What `dump` was given, with lists for tuples. Raises Corrupt for bytes it did not write."""
+    return load_text(expand(data))
+
+
+def load_text(text: bytes) -> Any:
+    """As `load`, of text that was never squeezed or is expanded already."""
     try:
-        text = expand(data)
         return json.loads(text, parse_int=parse_integer) if text[0] == _SPACE else orjson.loads(text)
     except (ValueError, IndexError) as error:
         raise Corrupt(f"stored JSON cannot be read: {error}; restore the store from a copy") from error
@@ -114,27 +114,6 @@ def _check(value: Any) -> None:
             raise Invalid(f"{path} is of type {kind.__name__}; JSON has no such value")
 
 
-# Events
-
-
-def events_body(events: Sequence[Mapping[str, Any]]) -> bytes:
-    """The events of one commit as one column."""
-    return dump_small(events)
-
-
-def events_from(rows: Sequence[Columns], after: int, limit: int) -> list[Mapping[str, Any]]:
-    """From `events_after`: the events above `after`, each with its number."""
-    found: list[Mapping[str, Any]] = []
-    for first, body in rows:
-        for place, event in enumerate(load(body)):
-            if first + place > after:
-                event["seq"] = first + place
-                found.append(event)
-        if len(found) >= limit:
-            break
-    return found[:limit]
-
-
 # Ids
 
 
@@ -163,20 +142,9 @@ def pack_node(name: str) -> bytes:
     return data
 
 
-def pack_nodes(names: Sequence[str]) -> bytes:
-    """The ids of nodes one after the other. Raises Invalid for what is none."""
-    return b"".join([pack_node(name) for name in names]) if names else b""
-
-
 def unpack_checkpoint(data: bytes | None) -> str | None:
     """The id of a checkpoint, None for none."""
     return None if data is None else "ck_" + data.hex()
-
-
-def unpack_nodes(data: bytes) -> list[str]:
-    """See `pack_nodes`."""
-    text = data.hex()
-    return ["cw_" + text[place : place + 24] for place in range(0, len(text), 24)]
 
 
 def text_bytes(text: str) -> bytes:
@@ -236,55 +204,6 @@ def session_columns(session: Session) -> Columns:
         session.owner, session.id, None if session.head is None else pack_checkpoint(session.head), session.created_at, session.updated_at,
         dump(session.metadata) if session.metadata else None, dump_or_none(session.next_context),
     )  # fmt: skip
-
-
-def checkpoint_body(row: Checkpoint) -> bytes:
-    """For `checkpoint_add`: the fields nobody looks for."""
-    return dump_small([row.path, row.node, row.port, row.next, row.delta, row.position, row.facts])
-
-
-def checkpoint_from(row: Columns) -> Checkpoint:
-    """From `rows_checkpoint`."""
-    path, node, port, then, delta, position, facts = load(row[8])
-    return Checkpoint(
-        id="ck_" + row[4].hex(), session=row[0], run=row[1], step=row[2], parent=unpack_checkpoint(row[3]), path=path, node=node, port=port,
-        next=then, appended=unpack_nodes(row[5]), frontier=unpack_nodes(row[6]), delta=delta, position=position, created_at=row[7],
-        facts=facts,
-    )  # fmt: skip
-
-
-def node_columns(node: CausalNode) -> Columns:
-    """For `node_add`, after the number and the session."""
-    key = None if node.resource_key is None else text_bytes(node.resource_key)
-    return (pack_node(node.id), node.kind, pack_nodes(node.parents), key, node.created_at, squeeze(node.payload_bytes))
-
-
-def node_from(name: bytes, kind: str, parents: bytes, key: bytes | None, created_at: str, payload: bytes) -> CausalNode:
-    """From node columns. Raises Corrupt where the bytes are not those the id was made of."""
-    resource_key = None if key is None else bytes_text(key)
-    return stored_node(
-        id="cw_" + name.hex(), kind=kind, parents=tuple(unpack_nodes(parents)), payload_bytes=expand(payload), created_at=created_at,
-        resource_key=resource_key,
-    )  # fmt: skip
-
-
-def call_columns(call: Call) -> Columns:
-    """For `call_put`, after the run."""
-    body = dump_small([
-        call.name, call.arguments, call.args_hash, call.index, call.step, call.client, call.ok, call.result, call.reason, call.attempts,
-        call.reported, call.idempotency_key, call.decisions,
-    ])  # fmt: skip
-    return (text_bytes(call.call_id), STATE_CODES[call.state], body, _ORIGINS[call.state])
-
-
-def call_from(row: Columns) -> CallRow:
-    """From `rows_call`."""
-    name, arguments, args_hash, index, step, client, ok, result, reason, attempts, reported, key, decisions = load(row[3])
-    call = Call(
-        call_id=bytes_text(row[1]), name=name, arguments=arguments, args_hash=args_hash, state=STATES[row[2]], index=index, step=step,
-        client=client, ok=ok, result=result, reason=reason, attempts=attempts, reported=reported, idempotency_key=key, decisions=decisions,
-    )  # fmt: skip
-    return CallRow(run=row[0], call=call)
 
 
 def interrupt_columns(row: Interrupt) -> Columns:

@@ -1,14 +1,15 @@
 """Commits that come at the same time go to the database together, where a round trip and a flush are dear.
 
-Law: a commit that comes alone is sent at once and alone. A group is sent in the order of sessions, so that two
-groups lock rows in one order.
+Law: a commit that comes alone is sent at once and alone. Of each run one commit is under way at a time, the others follow in the
+order in which they came.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
-from causeline.adapters.stores.sql.writes import Writing
+from causeline.adapters.stores.sql.log_writes import Writing
+from causeline.adapters.stores.sql.tips import Key
 
 LINES = 2
 """Groups under way at once: while one is flushed, the next one is worked on."""
@@ -25,6 +26,7 @@ class Groups:
         self._send = send
         self._waiting: deque[tuple[Writing, asyncio.Future[None]]] = deque()
         self._lines: set[asyncio.Task[None]] = set()
+        self._under_way: set[Key] = set()
 
     async def write(self, given: Writing) -> None:
         """Return when it is written. Raises what it was refused with."""
@@ -37,24 +39,33 @@ class Groups:
         await future
 
     async def _work(self) -> None:
-        while self._waiting:
-            group = self._take()
+        while group := self._take():
+            ends: Sequence[BaseException | None] = ()
             try:
                 ends = await self._send([given for given, _ in group])
             except asyncio.CancelledError as error:
-                _resolve(group, [error] * len(group))
+                ends = [error] * len(group)
                 raise
             except Exception as error:  # noqa: BLE001 - a fault of ours belongs to those who wait
                 ends = [error] * len(group)
-            _resolve(group, ends)
+            finally:
+                self._under_way.difference_update([given.key for given, _ in group])
+                _resolve(group, ends)
 
     def _take(self) -> list[tuple[Writing, "asyncio.Future[None]"]]:
+        """The next commits, at most one of each run. Those left behind are taken by the line that has their run under way."""
         group: list[tuple[Writing, asyncio.Future[None]]] = []
+        later: list[tuple[Writing, asyncio.Future[None]]] = []
         size = 0
         while self._waiting and len(group) < GROUP and size < BYTES:
-            group.append(self._waiting.popleft())
-            size += group[-1][0].size
-        group.sort(key=lambda waiting: (waiting[0].commit.owner, waiting[0].commit.session))
+            waiting = self._waiting.popleft()
+            if waiting[0].key in self._under_way:
+                later.append(waiting)
+                continue
+            self._under_way.add(waiting[0].key)
+            group.append(waiting)
+            size += waiting[0].row.size
+        self._waiting.extendleft(reversed(later))
         return group
 
 

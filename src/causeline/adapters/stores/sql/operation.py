@@ -15,3 +15,7 @@ Operation = Generator[Query, Rows, T]
 
 class Many(list[Sequence[Any]]):
     """Parameters of one query for several runs of it."""
+
+
+class Again(Exception):
+    """Another transaction came in between; a second try sees what it did."""

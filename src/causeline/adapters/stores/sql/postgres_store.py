@@ -6,23 +6,24 @@ for the call that used it, which is then done or not done, never half; the next 
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar, Unpack
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from causeline.adapters.stores import refusals, rules
+from causeline.adapters.stores import rules
 from causeline.adapters.stores.row_filters import wanted_rows
 from causeline.adapters.stores.signal import Signal
-from causeline.adapters.stores.sql import encoding, reads, writes
+from causeline.adapters.stores.sql import encoding, log_writes, reads, writes
 from causeline.adapters.stores.sql.group_commit import Groups
 from causeline.adapters.stores.sql.listener import Ear
+from causeline.adapters.stores.sql.log_writes import Writing
 from causeline.adapters.stores.sql.memory_operations import SqlItems
-from causeline.adapters.stores.sql.operation import Many, Operation
-from causeline.adapters.stores.sql.postgres_errors import explain, explained
-from causeline.adapters.stores.sql.statements import migrations, queries, resolve
-from causeline.adapters.stores.sql.writes import Again, Writing
+from causeline.adapters.stores.sql.operation import Again, Many, Operation
+from causeline.adapters.stores.sql.postgres_errors import explain
+from causeline.adapters.stores.sql.statements import FIRST_FORMAT, migrations, queries, resolve, too_new, too_old
+from causeline.adapters.stores.sql.tips import Tip, Tips
 from causeline.causal import CausalNode
 from causeline.errors import CauselineError, Invalid, Misuse, Unavailable
 from causeline.runtime.records import CallRow, Commit, Link, OnBusy, Run, Session, Started
@@ -69,6 +70,7 @@ class PostgresStore:
         self._signal = Signal()
         self._pool: Any = None
         self._ear: Ear | None = None
+        self._tips = Tips(None)
         self._groups = Groups(self._write)
         self.applied: Sequence[str] = ()
         """The steps of the schema that opening it has brought."""
@@ -129,13 +131,14 @@ class PostgresStore:
                 await connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{self._schema}"')
                 await connection.execute(texts["format_table"])
                 version = await connection.fetchval(texts["format_version"])
-                if version > len(steps):
-                    raise Invalid(
-                        f"{self._place} has format {version} in schema {self._schema}, this causeline knows formats up to {len(steps)}; "
-                        "use the causeline that wrote it, or a later one", version=version,
-                    )  # fmt: skip
-                self.applied = [f"{step.version:04} {step.name}" for step in steps[version:]]
-                for step in steps[version:]:
+                place = f"schema {self._schema} of {self._place}"
+                if 0 < version < FIRST_FORMAT:
+                    raise too_old(place, version)
+                if version > steps[-1].version:
+                    raise too_new(place, version, steps[-1].version)
+                missing = [step for step in steps if step.version > version]
+                self.applied = [f"{step.version:04} {step.name}" for step in missing]
+                for step in missing:
                     for statement in step.statements:
                         await connection.execute(statement)
                     await connection.execute(texts["format_add"], step.version, step.name)
@@ -155,10 +158,7 @@ class PostgresStore:
         return await self._transact(partial(writes.renew, holder))
 
     async def commit(self, commit: Commit) -> None:
-        given = writes.writing(commit)
-        if given.memories:  # few commits have any, and one of these is no single round trip
-            await self._transact(partial(writes.write, given))
-            return
+        given = log_writes.writing(commit)
         async with self._open_for_calls():
             await self._groups.write(given)
 
@@ -198,24 +198,27 @@ class PostgresStore:
         await self._transact(partial(writes.load, session, runs, ordered, calls))
 
     async def delete(self, owner: str, session: str) -> None:
-        await self._transact(partial(writes.delete, owner, session))
+        await self._transact(partial(writes.delete, owner, session, self._tips))
 
     # inside
 
     async def _transact(self, begin: Begin[T]) -> T:
-        async with self._open_for_calls(), self._explained():
-            for _ in range(TRIES):
-                try:
-                    async with self._connection() as connection, connection.transaction():
-                        value = await _converse(connection, begin())
-                except Again:
-                    continue
-                except _driver().PostgresError as error:
-                    if error.sqlstate[:2] not in _CLASHED:
-                        raise
-                    continue
-                self._changed()
-                return value
+        async with self._open_for_calls(), self._explained(), self._connection() as connection:
+            value = await self._try(connection, begin)
+        self._changed()
+        return value
+
+    async def _try(self, connection: Connection, begin: Begin[T]) -> T:
+        """Run an operation in a transaction, and anew where another transaction came in between."""
+        for _ in range(TRIES):
+            try:
+                async with connection.transaction():
+                    return await _converse(connection, begin())
+            except Again:
+                continue
+            except _driver().PostgresError as error:
+                if error.sqlstate[:2] not in _CLASHED:
+                    raise
         raise Unavailable(f"{self._place} is too busy with writes to the same session; try again", retry_after=1.0)
 
     async def _read(self, operation: Operation[T]) -> T:
@@ -223,28 +226,57 @@ class PostgresStore:
             return await _converse(connection, operation)
 
     async def _write(self, group: Sequence[Writing]) -> Sequence[BaseException | None]:
-        """Write commits in one transaction; to each, why it was not written."""
+        """Write commits of different runs; to each, why it was not written. What is one row of the log goes together in one statement."""
         try:
             async with self._explained(), self._connection() as connection:
-                if len(group) == 1:
-                    ends = [await _write_one(connection, group[0])]
-                else:
-                    arguments = [tuple(_arguments(given)) for given in group]
-                    ends = await connection.fetchval(resolve("write_group", "postgres"), arguments)
-                told = [None if end is None else await self._told(connection, given, end) for given, end in zip(group, ends, strict=True)]
+                written = await self._append(connection, group)
+                ends = [None if place in written else await self._alone(connection, given) for place, given in enumerate(group)]
         except CauselineError as error:
             return [error] * len(group)
         self._changed()
-        return told
+        return ends
 
-    async def _told(self, connection: Connection, given: Writing, end: str) -> BaseException | None:
-        state, _, message = end.partition(" ")
-        if state[:2] in _CLASHED:
-            second = await _write_one(connection, given)
-            if second is None:
-                return None
-            state, _, message = second.partition(" ")
-        return await _refusal(connection, given, state, message) or explained(self._place, state, message)
+    async def _append(self, connection: Connection, group: Sequence[Writing]) -> Collection[int]:
+        """The places of those that could be written together."""
+        ready: dict[int, tuple[int, Tip]] = {}
+        columns: list[Sequence[Any]] = []
+        for place, given in enumerate(group):
+            if not given.plain:
+                continue
+            with suppress(CauselineError):  # it goes alone and is told why
+                tip, row = await self._prepared(connection, given)
+                if row.plain:
+                    ready[tip.run] = place, tip
+                    run, *rest = row.columns
+                    columns.append((run, tip.epoch, tip.commits, given.commit.at, *rest))
+        written: list[int] = []
+        if columns:
+            for run, number in await connection.fetch(resolve("append", "postgres"), *map(list, zip(*columns, strict=True))):
+                place, tip = ready[run]
+                tip.moved(group[place].row, len(group[place].commit.events), number)
+                written.append(place)
+        return written
+
+    async def _prepared(self, connection: Connection, given: Writing) -> tuple[Tip, log_writes.Ready]:
+        tip = self._tips.get(given.key)
+        if tip is None:
+            tip = await _converse(connection, log_writes.read_tip(given))
+            tip.check(given.commit)
+            self._tips.keep(given.key, tip)
+        return tip, await _converse(connection, log_writes.prepared(given, tip))
+
+    async def _alone(self, connection: Connection, given: Writing) -> BaseException | None:
+        try:
+            await self._try(connection, partial(log_writes.write, given, self._tips))
+        except Exception as error:
+            self._tips.drop(given.key)
+            if isinstance(error, CauselineError):
+                return error
+            state: Any = getattr(error, "sqlstate", None)
+            if state is not None and state[:2] not in _BROKEN:
+                return explain(self._place, error)
+            raise
+        return None
 
     @asynccontextmanager
     async def _open_for_calls(self) -> AsyncGenerator[None]:
@@ -279,17 +311,6 @@ class PostgresStore:
             self._ear.changed()
 
 
-async def _write_one(connection: Connection, given: Writing) -> str | None:
-    """As one of a group: None, or the SQLSTATE and the message of why it was not written."""
-    try:
-        await connection.fetchval(resolve("write", "postgres"), *_arguments(given))
-    except _driver().PostgresError as error:
-        if error.sqlstate[:2] in _BROKEN:
-            raise
-        return f"{error.sqlstate} {error.message or ''}"
-    return None
-
-
 async def _as_it_is(_connection: Connection) -> None:
     """Instead of asyncpg's reset: nothing here changes a connection's state, and a reset would be a round trip."""
 
@@ -307,39 +328,3 @@ async def _converse(connection: Connection, operation: Operation[T]) -> T:
                 name, parameters = operation.send(await connection.fetch(text, *parameters))
     except StopIteration as end:
         return end.value
-
-
-def _arguments(given: Writing) -> Sequence[Any]:
-    """A commit as the arguments of `write_1`."""
-    commit, step = given.commit, given.step
-    count = len(commit.events)
-    head = (commit.owner, commit.run, commit.session, commit.epoch, commit.at, given.expect_head, commit.first_event, count, given.events)
-    made: Sequence[Any] = (None,) * 7
-    if step is not None:
-        number, parent, name, appended, frontier, created_at, body = step.columns
-        made = (name, number, parent, appended, frontier, created_at, body)
-    nodes = _columns(step.nodes if step is not None else (), 6)
-    patch = given.patch or (None,) * 7
-    rows = (*nodes, *_columns(given.calls, 4), *_columns(given.interrupts, 7), *_columns(given.progress, 3))
-    return (*head, *made, *rows, *patch, given.context)
-
-
-def _columns(rows: Sequence[Sequence[Any]], width: int) -> Sequence[Sequence[Any]]:
-    """Rows as one list for each column."""
-    return list(zip(*rows, strict=True)) if rows else [()] * width
-
-
-async def _refusal(connection: Connection, given: Writing, state: str, message: str) -> BaseException | None:
-    """What the codes that `write_1` raises mean."""
-    checkpoint = given.commit.checkpoint
-    match state:
-        case "CL001":
-            return await _converse(connection, writes.why_refused(given))
-        case "CL002" if checkpoint is not None:
-            return refusals.twice(checkpoint.id, checkpoint.session)
-        case "CL003" if checkpoint is not None:
-            return refusals.no_checkpoint(str(checkpoint.parent), checkpoint.session)
-        case "CL004":
-            return await _converse(connection, writes.why_not_moved(given, int(message) - 1))
-        case _:
-            return None

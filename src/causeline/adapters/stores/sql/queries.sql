@@ -20,19 +20,20 @@ INSERT INTO session (owner, id, created_at, updated_at) VALUES ($1, $2, $3, $3)
 ON CONFLICT (owner, id) DO UPDATE SET updated_at = excluded.updated_at
 RETURNING no, head
 
--- name: checkpoint_no
-SELECT no FROM checkpoint WHERE session = $1 AND id = $2
-
 -- name: runs_active
 SELECT no, id FROM run WHERE session = $1 AND status IN ('queued', 'running') ORDER BY no
 
 -- name: runs_active_first
 SELECT no, id FROM run WHERE session = $1 AND status IN ('queued', 'running') ORDER BY no LIMIT 1
 
+-- What the running run has moved is older than this.
+-- name: session_entered
+UPDATE run SET moved_at = NULL WHERE session = $1 AND status = 'running'
+
 -- name: run_add
-INSERT INTO run (owner, id, session, status, holder, beat, epoch, cancel_requested, base, head, events, started_at, finished_at, stop_reason,
-                 answer, error, usage, pending, parent)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $12, $13, $14, $15, $16, $17, $18)
+INSERT INTO run (owner, id, session, status, holder, beat, epoch, cancel_requested, base, head, commits, events, started_at, finished_at,
+                 stop_reason, answer, error, usage, pending, parent)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0, $11, $12, $13, $14, $15, $16, $17, $18)
 ON CONFLICT (owner, id) DO NOTHING
 RETURNING no
 
@@ -74,45 +75,50 @@ UPDATE run SET beat = beat + 1 WHERE status = 'running' AND holder = $1
 
 -- Commits.
 
--- name: session_move
-UPDATE session SET head = $3, updated_at = $4
-WHERE owner = $1 AND id = $2 AND (head = $5 OR (head IS NULL AND $5 IS NULL))
+-- A run as of its last commit, and its session.
+-- name: tip
+SELECT r.no, r.session, r.status, r.epoch, r.commits, r.events, r.head, r.tail, s.head, s.tail, s.forked,
+       (SELECT MAX(p.step) FROM progress p WHERE p.run = r.no)
+FROM run r JOIN session s ON s.no = r.session
+WHERE r.owner = $1 AND r.id = $2 AND s.id = $3
+
+-- name: log_add
+INSERT INTO log (run, first, told, calls, parent, keys, body) VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING no
+
+-- name: log_drop
+DELETE FROM log WHERE no = $1
+
+-- name: run_note
+UPDATE run SET commits = commits + 1, events = events + $4
+WHERE no = $1 AND epoch = $2 AND commits = $3 AND status = 'running'
 RETURNING no
 
 -- name: run_move
-UPDATE run SET head = $5, events = events + $6
-WHERE owner = $1 AND id = $2 AND session = $3 AND epoch = $4 AND status = 'running' AND ($7 = 0 OR events + 1 = $7)
+UPDATE run SET commits = commits + 1, events = events + $4, head = $5, tail = $6, moved_at = $7
+WHERE no = $1 AND epoch = $2 AND commits = $3 AND status = 'running'
 RETURNING no
 
--- name: run_write
-UPDATE run SET events = events + $5
-WHERE owner = $1 AND id = $2 AND epoch = $4 AND status = 'running' AND ($6 = 0 OR events + 1 = $6)
-  AND session = (SELECT no FROM session WHERE session.owner = $1 AND session.id = $3)
-RETURNING no, session
+-- name: session_fork
+UPDATE session SET forked = 1 WHERE no = $1 AND forked = 0
 
--- name: run_state
-SELECT r.status, r.epoch, r.events, s.head FROM run r JOIN session s ON s.no = r.session WHERE r.owner = $1 AND r.id = $2 AND s.id = $3
+-- While a run runs its head is that of its session, and is not written there.
+-- name: session_rest
+UPDATE session SET head = COALESCE((SELECT r.head FROM run r WHERE r.no = $2), head),
+    tail = COALESCE((SELECT r.tail FROM run r WHERE r.no = $2), tail),
+    updated_at = COALESCE((SELECT r.moved_at FROM run r WHERE r.no = $2), updated_at)
+WHERE no = $1
 
--- name: checkpoint_add
-INSERT INTO checkpoint (session, run, step, parent, id, appended, frontier, created_at, body)
-VALUES ($1, $2, $3, (SELECT no FROM checkpoint WHERE session = $1 AND id = $4), $5, $6, $7, $8, $9)
-ON CONFLICT (session, id) DO NOTHING
-RETURNING no, parent
+-- name: log_keys_in_session
+SELECT l.keys FROM log l JOIN run r ON r.no = l.run WHERE l.no = $1 AND r.session = $2
 
--- name: node_add
-INSERT INTO node (no, session, id, kind, parents, resource_key, created_at, payload) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-ON CONFLICT (session, id) DO NOTHING
+-- name: session_keys
+SELECT l.no, l.keys FROM run r JOIN log l ON l.run = r.no WHERE r.session = $1 AND l.keys IS NOT NULL ORDER BY l.no
+
+-- name: calls_of_run
+SELECT l.run, l.body FROM log l WHERE l.run = $1 AND l.calls > 0 ORDER BY l.first, l.no
 
 -- name: progress_fold
 DELETE FROM progress WHERE run = $1 AND step <= $2
-
--- name: call_put
-INSERT INTO call (run, id, state, body) VALUES ($1, $2, $3, $4)
-ON CONFLICT (run, id) DO UPDATE SET state = excluded.state, body = excluded.body WHERE ($5 >> call.state) & 1 = 1
-RETURNING no
-
--- name: call_state
-SELECT state FROM call WHERE run = $1 AND id = $2
 
 -- name: interrupt_put
 INSERT INTO interrupt (session, id, run, checkpoint, state, answered_by, decision, body) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -125,11 +131,9 @@ ON CONFLICT (session, id) DO UPDATE SET run = excluded.run, checkpoint = exclude
 INSERT INTO progress (run, step, place, body) VALUES ($1, $2, $3, $4)
 ON CONFLICT (run, step, place) DO UPDATE SET body = excluded.body
 
--- name: events_add
-INSERT INTO event (run, first, body) VALUES ($1, $2, $3)
-
 -- name: run_patch
-UPDATE run SET status = COALESCE($2, status), holder = CASE WHEN $2 IS NULL THEN holder END, stop_reason = COALESCE($3, stop_reason),
+UPDATE run SET status = COALESCE($2, status), holder = CASE WHEN $2 IS NULL THEN holder END,
+    moved_at = CASE WHEN $2 IS NULL THEN moved_at END, stop_reason = COALESCE($3, stop_reason),
     answer = COALESCE($4, answer), error = COALESCE($5, error), usage = COALESCE($6, usage), pending = COALESCE($7, pending),
     finished_at = COALESCE($8, finished_at)
 WHERE no = $1
@@ -148,19 +152,19 @@ RETURNING no
 INSERT INTO session (owner, id, created_at, updated_at, metadata, next_context) VALUES ($1, $2, $3, $3, $4, $5)
 ON CONFLICT (owner, id) DO UPDATE SET updated_at = excluded.updated_at, metadata = COALESCE(excluded.metadata, session.metadata),
     next_context = COALESCE(excluded.next_context, session.next_context)
-RETURNING id, owner, head, created_at, updated_at, metadata, next_context
+RETURNING no
+
+-- name: run_tail
+UPDATE run SET tail = $2 WHERE no = $1 AND head = $3
+
+-- name: session_tail
+UPDATE session SET tail = $2, forked = $3 WHERE no = $1
 
 -- name: session_lock
 UPDATE session SET updated_at = updated_at WHERE owner = $1 AND id = $2 RETURNING no
 
--- name: delete_events
-DELETE FROM event WHERE run IN (SELECT no FROM run WHERE session = $1)
-
 -- name: delete_progress
 DELETE FROM progress WHERE run IN (SELECT no FROM run WHERE session = $1)
-
--- name: delete_calls
-DELETE FROM call WHERE run IN (SELECT no FROM run WHERE session = $1)
 
 -- name: delete_run_bodies
 DELETE FROM run_body WHERE run IN (SELECT no FROM run WHERE session = $1)
@@ -168,11 +172,8 @@ DELETE FROM run_body WHERE run IN (SELECT no FROM run WHERE session = $1)
 -- name: delete_interrupts
 DELETE FROM interrupt WHERE session = $1
 
--- name: delete_nodes
-DELETE FROM node WHERE session = $1
-
--- name: delete_checkpoints
-DELETE FROM checkpoint WHERE session = $1
+-- name: delete_log
+DELETE FROM log WHERE run IN (SELECT no FROM run WHERE session = $1)
 
 -- name: delete_runs
 DELETE FROM run WHERE session = $1
@@ -180,43 +181,32 @@ DELETE FROM run WHERE session = $1
 -- name: delete_session
 DELETE FROM session WHERE no = $1
 
--- Reading. A branch is one list of rows: each checkpoint from the root on, followed by the nodes it brought.
+-- Reading.
 
--- name: branch
-WITH RECURSIVE chain (no, parent) AS (
-    SELECT c.no, c.parent FROM checkpoint c JOIN session s ON s.no = c.session WHERE s.owner = $1 AND s.id = $2 AND c.id = $3
-    UNION ALL
-    SELECT c.no, c.parent FROM chain JOIN checkpoint c ON c.no = chain.parent
-)
-SELECT c.no, -1 AS place, r.id, c.step, p.id, c.id, c.appended, c.frontier, c.created_at, c.body
-FROM chain JOIN checkpoint c ON c.no = chain.no JOIN run r ON r.no = c.run LEFT JOIN checkpoint p ON p.no = c.parent
-UNION ALL
-SELECT chain.no, n.no & 65535, n.kind, n.session, NULL, n.id, n.parents, n.resource_key, n.created_at, n.payload
-FROM chain JOIN node n ON n.no >= chain.no << 16 AND n.no <= (chain.no << 16) + 65535
-ORDER BY 1, 2
+-- name: log_at
+SELECT l.no, l.run, r.id, l.parent, l.keys, l.body, s.no, s.id, l.first FROM log l JOIN run r ON r.no = l.run JOIN session s ON s.no = r.session
+WHERE l.no = $1 AND s.owner = $2
 
--- name: node_in_session
-SELECT n.id, n.kind, n.parents, n.resource_key, n.created_at, n.payload
-FROM node n JOIN session s ON s.no = n.session
-WHERE s.owner = $1 AND s.id = $2 AND n.id = $3
+-- name: log_body
+SELECT l.keys, l.body FROM log l WHERE l.no = $1 AND l.keys IS NOT NULL
 
--- name: node_by_id
-SELECT s.id, n.id, n.kind, n.parents, n.resource_key, n.created_at, n.payload
-FROM session s JOIN node n ON n.session = s.no AND n.id = $2
-WHERE s.owner = $1
-ORDER BY s.no
+-- The checkpoints of a run up to one of them.
+-- name: log_of_run
+SELECT l.no, l.parent, l.keys, l.body FROM log l WHERE l.run = $1 AND l.first <= $2 AND l.no <= $3 AND l.keys IS NOT NULL
+ORDER BY l.first, l.no
 
 -- name: run_no
 SELECT no FROM run WHERE owner = $1 AND id = $2
 
 -- name: events_after
-SELECT first, body FROM event
-WHERE run = $1 AND first >= COALESCE((SELECT MAX(e.first) FROM event e WHERE e.run = $1 AND e.first <= $2), 0)
-ORDER BY first
-LIMIT $3
+SELECT l.first, l.body FROM log l
+WHERE l.run = $1 AND l.told > 0 AND l.first <= $3
+  AND l.first >= COALESCE((SELECT MAX(o.first) FROM log o WHERE o.run = $1 AND o.first <= $2 AND o.told > 0), 0)
+ORDER BY l.first
 
 -- name: rows_session
-SELECT s.id, s.owner, s.head, s.created_at, s.updated_at, s.metadata, s.next_context FROM session s WHERE 1 = 1
+SELECT s.id, s.owner, COALESCE(x.head, s.head), s.created_at, COALESCE(x.moved_at, s.updated_at), s.metadata, s.next_context
+FROM session s LEFT JOIN run x ON x.session = s.no AND x.status = 'running' WHERE 1 = 1
 
 -- name: rows_run
 SELECT r.no, r.owner, r.id, s.id, r.status, r.holder, r.beat, r.epoch, r.cancel_requested, r.base, r.head, r.started_at, r.finished_at,
@@ -253,11 +243,12 @@ FROM session s JOIN run r ON r.no = COALESCE(
 JOIN run_body b ON b.run = r.no WHERE 1 = 1
 
 -- name: rows_checkpoint
-SELECT s.id, r.id, c.step, p.id, c.id, c.appended, c.frontier, c.created_at, c.body
-FROM checkpoint c JOIN session s ON s.no = c.session JOIN run r ON r.no = c.run LEFT JOIN checkpoint p ON p.no = c.parent WHERE 1 = 1
+SELECT s.id, r.id, p.keys, l.keys, l.body
+FROM session s JOIN run r ON r.session = s.no JOIN log l ON l.run = r.no LEFT JOIN log p ON p.no = l.parent WHERE l.keys IS NOT NULL
 
+-- Rows that tell of calls; what became of each call is folded from them.
 -- name: rows_call
-SELECT r.id, c.id, c.state, c.body FROM call c JOIN run r ON r.no = c.run JOIN session s ON s.no = r.session WHERE 1 = 1
+SELECT r.id, r.no, l.body FROM session s JOIN run r ON r.session = s.no JOIN log l ON l.run = r.no WHERE l.calls > 0
 
 -- name: rows_interrupt
 SELECT s.id, i.id, i.run, i.checkpoint, i.state, i.answered_by, i.decision, i.body
@@ -275,10 +266,7 @@ SELECT s.no FROM session s WHERE 1 = 1
 SELECT r.no FROM run r JOIN session s ON s.no = r.session WHERE 1 = 1
 
 -- name: place_checkpoint
-SELECT c.session, c.no FROM checkpoint c JOIN session s ON s.no = c.session JOIN run r ON r.no = c.run WHERE 1 = 1
-
--- name: place_call
-SELECT c.run, c.no FROM call c JOIN run r ON r.no = c.run JOIN session s ON s.no = r.session WHERE 1 = 1
+SELECT s.no, r.no, l.first, l.no FROM session s JOIN run r ON r.session = s.no JOIN log l ON l.run = r.no WHERE 1 = 1
 
 -- name: place_interrupt
 SELECT i.session, i.no FROM interrupt i JOIN session s ON s.no = i.session WHERE 1 = 1

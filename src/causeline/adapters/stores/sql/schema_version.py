@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections.abc import Sequence
 
-from causeline.adapters.stores.sql.statements import migrations
+from causeline.adapters.stores.sql.statements import FIRST_FORMAT, migrations, newest_format, too_new, too_old
 from causeline.errors import Invalid
 
 APPLICATION = int.from_bytes(b"csln", "big")
@@ -25,12 +25,13 @@ def prepare(connection: sqlite3.Connection, place: str, patience: float) -> Sequ
     _check(connection, place)
     _log_ahead(connection, patience)
     connection.execute("PRAGMA synchronous = FULL")
-    if _version(connection) == len(migrations("sqlite")):
+    if _version(connection) == newest_format("sqlite"):
         return ()
     connection.execute("BEGIN IMMEDIATE")
     try:
         _check(connection, place)
-        missing = migrations("sqlite")[_version(connection) :]
+        version = _version(connection)
+        missing = [step for step in migrations("sqlite") if step.version > version]
         for step in missing:
             for statement in step.statements:
                 connection.execute(statement)
@@ -54,12 +55,11 @@ def _check(connection: sqlite3.Connection, place: str) -> None:
         if application or version or tables:
             raise Invalid(f"{place} is a database of another program; choose another file", place=place)
         return
-    known = len(migrations("sqlite"))
-    if version > known:
-        raise Invalid(
-            f"{place} has format {version}, this causeline knows formats up to {known}; use the causeline that wrote it, or a later one",
-            place=place, version=version,
-        )  # fmt: skip
+    newest = newest_format("sqlite")
+    if version < FIRST_FORMAT:
+        raise too_old(place, version)
+    if version > newest:
+        raise too_new(place, version, newest)
 
 
 def _log_ahead(connection: sqlite3.Connection, patience: float) -> None:

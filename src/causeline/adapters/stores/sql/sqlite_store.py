@@ -10,10 +10,11 @@ from typing import Any, Unpack
 from causeline.adapters.stores import rules
 from causeline.adapters.stores.row_filters import wanted_rows
 from causeline.adapters.stores.signal import Signal
-from causeline.adapters.stores.sql import encoding, reads, schema_version, writes
+from causeline.adapters.stores.sql import encoding, log_writes, reads, schema_version, writes
 from causeline.adapters.stores.sql.memory_operations import SqlItems
 from causeline.adapters.stores.sql.operation import Operation
 from causeline.adapters.stores.sql.sqlite_threads import Committer, Line, Queue, hand_over, serve_reads
+from causeline.adapters.stores.sql.tips import Tips
 from causeline.causal import CausalNode
 from causeline.errors import CauselineError, Conflict, Corrupt, Invalid, Misuse, Unavailable
 from causeline.runtime.records import CallRow, Commit, Link, OnBusy, Run, Session, Started
@@ -33,6 +34,7 @@ class SqliteStore:
         self._writes: Queue = SimpleQueue()
         self._reads: Queue = SimpleQueue()
         self._signal = Signal(self._nudge)
+        self._tips = Tips(0)
         self._lines: list[Line] = []
         self.applied: Sequence[str] = ()
         """The steps of the schema that opening it has brought."""
@@ -47,7 +49,7 @@ class SqliteStore:
             raise Invalid(f"this Python has SQLite {sqlite3.sqlite_version}; causeline needs 3.35 or later")
         opening = partial(explain, self._path, opening=True)
         later = partial(explain, self._path, opening=False)
-        writer = Line(self._connect_writer, Committer(later, self._signal).serve, opening, self._writes)
+        writer = Line(self._connect_writer, Committer(later, self._signal, self._tips).serve, opening, self._writes)
         lines = [writer, *(Line(self._connect_reader, serve_reads(later), opening, self._reads) for _ in range(READERS))]
         opened: list[Line] = []
         try:
@@ -102,7 +104,7 @@ class SqliteStore:
         return await self._writer.submit(partial(writes.renew, holder))
 
     async def commit(self, commit: Commit) -> None:
-        await self._writer.submit(partial(writes.write, writes.writing(commit)))
+        await self._writer.submit(partial(log_writes.write, log_writes.writing(commit), self._tips))
 
     async def cancel(self, owner: str, run_id: str, at: str) -> Run:
         return await self._writer.submit(partial(writes.cancel, owner, run_id, at))
@@ -146,7 +148,7 @@ class SqliteStore:
         await self._writer.submit(partial(writes.load, session, runs, ordered, calls))
 
     async def delete(self, owner: str, session: str) -> None:
-        await self._writer.submit(partial(writes.delete, owner, session))
+        await self._writer.submit(partial(writes.delete, owner, session, self._tips))
 
     # inside
 

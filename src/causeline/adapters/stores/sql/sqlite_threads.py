@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from causeline.adapters.stores.signal import Signal, wake
 from causeline.adapters.stores.sql.operation import Many, Operation
 from causeline.adapters.stores.sql.statements import resolve
+from causeline.adapters.stores.sql.tips import Tips
 from causeline.errors import CauselineError, Unavailable
 
 T = TypeVar("T")
@@ -114,9 +115,10 @@ async def _answered(hand_on: Callable[[Item], None]) -> None:
 class Committer:
     """Serves the queue of writes."""
 
-    def __init__(self, explain: Explain, signal: Signal) -> None:
+    def __init__(self, explain: Explain, signal: Signal, tips: Tips) -> None:
         self._explain = explain
         self._signal = signal
+        self._tips = tips
         self._version = 0
 
     def serve(self, connection: sqlite3.Connection, queue: Queue) -> Item:
@@ -159,7 +161,7 @@ class Committer:
         try:
             outcomes = self._together(connection, items)
         except BaseException as error:  # noqa: BLE001 - a fault of ours must not leave callers waiting
-            _roll_back(connection)
+            self._roll_back(connection)
             outcomes = [_failed(item, error) for item in items]
         done = any(error is None for _, _, error in outcomes)
         hand_over(outcomes, self._signal.grow() if done else {})
@@ -174,8 +176,9 @@ class Committer:
             outcomes = [self._one(connection, item, alone=len(items) == 1) for item in items]
             if connection.in_transaction:
                 connection.execute("COMMIT")
+            self._tips.settle()
         except sqlite3.Error as error:
-            _roll_back(connection)
+            self._roll_back(connection)
             if len(items) == 1:
                 return [_failed(items[0], self._explain(error))]
             return [outcome for item in items for outcome in self._together(connection, [item])]
@@ -191,13 +194,25 @@ class Committer:
         except sqlite3.Error:
             raise
         except Exception as error:  # noqa: BLE001 - it belongs to the caller
-            connection.execute("ROLLBACK" if alone else "ROLLBACK TO one")
-            if not alone:
-                connection.execute("RELEASE one")
+            self._undo(connection, alone=alone)
             return _failed(item, error if isinstance(error, CauselineError) else self._explain(error))
         if not alone:
             connection.execute("RELEASE one")
         return item, value, None
+
+    def _undo(self, connection: sqlite3.Connection, *, alone: bool) -> None:
+        """Take back one operation. What the others of the group have learnt of their runs is read anew by and by."""
+        if alone:
+            self._roll_back(connection)
+            return
+        self._tips.undo()
+        connection.execute("ROLLBACK TO one")
+        connection.execute("RELEASE one")
+
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
+        self._tips.undo()
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def serve_reads(explain: Explain) -> Serve:
@@ -245,11 +260,6 @@ def _resolve(outcomes: Sequence[Outcome], woken: Iterable[asyncio.Future[None]])
 
 def _failed(item: Item, error: BaseException) -> Outcome:
     return item, None, error
-
-
-def _roll_back(connection: sqlite3.Connection) -> None:
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")
 
 
 def _data_version(connection: sqlite3.Connection) -> int:

@@ -11,7 +11,11 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 
+from causeline.errors import Invalid
+
 Dialect = Literal["sqlite", "postgres"]
+FIRST_FORMAT = 3
+"""The format of the first step. Those before it were never released."""
 _FOLDER = Path(__file__).parent
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _PARAMETER = re.compile(r"\$(\d+)")
@@ -19,7 +23,7 @@ _PARAMETER = re.compile(r"\$(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step of the schema: `version` counts from 1 without gaps."""
+    """One step of the schema: `version` counts from `FIRST_FORMAT` without gaps."""
 
     version: int
     name: str
@@ -55,6 +59,27 @@ def migrations(dialect: Dialect) -> Sequence[Migration]:
         number, _, name = path.stem.partition("_")
         found.append(Migration(int(number), name, _statements(path.read_text(encoding="utf-8"))))
     return found
+
+
+def newest_format(dialect: Dialect) -> int:
+    """The format a store has once all steps are applied."""
+    return migrations(dialect)[-1].version
+
+
+def too_old(place: str, version: int) -> Invalid:
+    """The refusal of a store of a format from before the first release."""
+    return Invalid(
+        f"{place} has format {version}, which no released causeline wrote; this one knows formats from {FIRST_FORMAT} on. "
+        "Export its sessions with the causeline that wrote it, and import them into a new store", place=place, version=version,
+    )  # fmt: skip
+
+
+def too_new(place: str, version: int, newest: int) -> Invalid:
+    """The refusal of a store that a later causeline wrote."""
+    return Invalid(
+        f"{place} has format {version}, this causeline knows formats up to {newest}; use the causeline that wrote it, or a later one",
+        place=place, version=version,
+    )  # fmt: skip
 
 
 def _blocks(path: Path) -> dict[str, str]:
