@@ -88,6 +88,30 @@ async def test_a_cut_reply_is_the_answer_with_a_fault_beside_it():
     assert (answer.kind, answer.parents) == ("answer", (said.id,))
 
 
+@pytest.mark.parametrize(
+    "reason, code", [("content_filter", "content_filter"), ("SAFETY", "content_filter"), ("nobody knows", "cut_reply")]
+)
+async def test_a_reply_whose_end_is_no_end_is_the_answer_with_a_fault_beside_it(reason, code):
+    async with stage([{"text": "half of it", "finish_reason": reason}]) as s:
+        ran = await s.run("go")
+        assert faults(await s.nodes("protocol_error")) == [code]
+    assert (ran.status, ran.answer) == ("succeeded", "half of it")
+
+
+async def test_a_reply_that_was_withheld_fails_the_run_and_is_not_asked_for_again():
+    async with stage([{"text": "", "finish_reason": "content_filter"}]) as s:
+        ran = await s.run("go")
+        assert faults(await s.nodes("protocol_error")) == ["content_filter"]
+    assert (ran.status, ran.stop_reason, ran.error["code"]) == ("failed", "model_error", "content_filter")
+    assert len(s.model.requests) == 1
+
+
+async def test_a_reply_that_ends_in_a_failure_of_the_provider_is_a_failure():
+    async with stage([{"text": "half", "finish_reason": "error", "times": 1}]) as s:
+        ran = await s.run("go")
+    assert (ran.status, ran.stop_reason, ran.error["code"]) == ("failed", "model_error", "stream_cut")
+
+
 async def test_a_reply_cut_among_its_calls_runs_the_whole_ones_only():
     cut = {
         "calls": [{"id": "a", "name": "look", "arguments": {"n": 1}}, {"id": "b", "name": "look", "arguments": '{"n": '}],

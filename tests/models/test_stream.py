@@ -121,7 +121,8 @@ def test_a_number_too_long_to_read_is_an_error_and_no_crash():
 def test_no_argument_text_is_no_arguments_unless_the_reply_was_cut():
     deltas = [CallDelta(0, "c1", "a"), CallDelta(1, "c2", "b")]
     assert [call.arguments for call in fold([*deltas, Finish("tool_calls")]).calls] == [{}, {}]
-    assert [call.arguments for call in fold([*deltas, Finish("length")]).calls] == [{}, ""]
+    for reason in ("length", "content_filter", "nobody knows"):
+        assert [call.arguments for call in fold([*deltas, Finish(reason)]).calls] == [{}, ""]
 
 
 @pytest.mark.parametrize(

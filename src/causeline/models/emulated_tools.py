@@ -127,7 +127,10 @@ def _as_schema_turn(message: Message) -> Message:
 
 
 def _result(message: Message) -> Message:
-    return Message("user", f"{'Error' if message.is_error else 'Result'}: {message.text}")
+    head = "Error" if message.is_error else "Result"
+    if isinstance(message.content, str):
+        return Message("user", f"{head}: {message.content}")
+    return Message("user", ({"type": "text", "text": f"{head}:"}, *message.content))
 
 
 def _late(decoded: Decoded, sent: str) -> list[Delta]:

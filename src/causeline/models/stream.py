@@ -193,7 +193,7 @@ class Fold:
         calls: tuple[ToolCall, ...] = ()
         if partials:
             partials.sort(key=_index)
-            calls = _finished(partials, cut=finish == "length")
+            calls = _finished(partials, cut=finish not in ("stop", "tool_calls"))
             finish = "tool_calls" if finish == "stop" else finish
         thought, text = split_reasoning(mend("".join(self._text)))
         reasoning = "\n\n".join(said for said in (mend("".join(self._reasoning)), thought) if said)

@@ -5,13 +5,13 @@ each call of a reply is answered by exactly one tool message before anything els
 never answered gets a stand-in in `view` only; `messages` stays what the log says.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from causeline.causal import CausalNode, canonical
 from causeline.causal.payload import as_run, is_decision, with_decisions
-from causeline.models.messages import Content, Message, ToolCall
+from causeline.models.messages import Content, Json, Message, ToolCall
 
 NOT_EXECUTED = "Not executed: the conversation went on before this call had a result."
 SAID_AGAIN = frozenset({"invalid_output", "unexpected_call"})
@@ -173,17 +173,26 @@ class Transcript:
     def _tool_result(self, node: CausalNode, message_id: str) -> Message | None:
         payload = node.payload
         opened = self.open.pop(payload["call_id"], None)
-        text = result_text(payload["result"])
+        content = result_content(payload["result"])
         decided = tuple(self._decided.pop(payload["call_id"], ()))
-        message = Message("tool", text, tool_call_id=payload["call_id"], is_error=not payload["ok"], id=message_id, decisions=decided)
+        message = Message("tool", content, tool_call_id=payload["call_id"], is_error=not payload["ok"], id=message_id, decisions=decided)
         self._place(self.messages, message)
         if opened is None:
             return message
-        shown = with_decisions(self._shorten(payload["tool"], text, node.id) if self._shorten else text, decided)
+        shown = _decided_on(self._shortened(payload["tool"], content, node.id), decided)
         cut = Message("tool", shown, tool_call_id=message.tool_call_id, is_error=message.is_error)
-        self._place(self.view, message if shown == text else cut)
+        self._place(self.view, message if shown is content else cut)
         self._count_repeat(payload["tool"], opened[2], payload["result"])
         return message
+
+    def _shortened(self, tool: str, content: Content, node_id: str) -> Content:
+        """The content with its texts cut as the tool says; the same one where nothing is cut."""
+        if self._shorten is None:
+            return content
+        if isinstance(content, str):
+            return self._shorten(tool, content, node_id)
+        cut = tuple({**part, "text": self._shorten(tool, part["text"], node_id)} if part["type"] == "text" else part for part in content)
+        return content if cut == content else cut
 
     def _place(self, messages: list[Message], result: Message) -> None:
         """Results stand in the order of their calls, in whatever order the client brings them."""
@@ -200,7 +209,9 @@ class Transcript:
         self.faults[code] = self.faults.get(code, 0) + 1
         if code == "repeated_call" and self.view and self.view[-1].role == "tool":
             last = self.view[-1]
-            self.view[-1] = Message("tool", f"{last.text}\n\n[{note}]", tool_call_id=last.tool_call_id, is_error=last.is_error)
+            said = last.content
+            noted: Content = f"{said}\n\n[{note}]" if isinstance(said, str) else (*said, {"type": "text", "text": f"[{note}]"})
+            self.view[-1] = Message("tool", noted, tool_call_id=last.tool_call_id, is_error=last.is_error)
         elif code in SAID_AGAIN:
             self.view.append(Message("user", note))
 
@@ -216,6 +227,29 @@ def goal_content(payload: Any) -> Content:
     if isinstance(payload, str):
         return payload
     return payload["text"] if "text" in payload else tuple(payload["parts"])
+
+
+def result_content(result: Any) -> Content:
+    """The content of a tool's result: its parts, where it is `{"parts": [{type, ...}, ...]}` and nothing else, or its text."""
+    record = cast("Json", result) if type(result) is dict else {}
+    parts: Any = record["parts"] if record.keys() == {"parts"} else None
+    if type(parts) is not list or not parts:
+        return result_text(result)
+    right = all(_is_part(part) for part in cast("list[Any]", parts))
+    return tuple(cast("list[Json]", parts)) if right else result_text(result)
+
+
+def _is_part(part: Any) -> bool:
+    fields: Json = cast("Json", part) if type(part) is dict else {}
+    return type(fields.get("type")) is str and (fields["type"] != "text" or type(fields.get("text")) is str)
+
+
+def _decided_on(content: Content, decided: Sequence[Any]) -> Content:
+    """The content, and what a person decided on the call."""
+    if isinstance(content, str):
+        return with_decisions(content, decided) if decided else content
+    note = with_decisions("", decided).strip()
+    return (*content, {"type": "text", "text": note}) if note else content
 
 
 def result_text(result: Any) -> str:

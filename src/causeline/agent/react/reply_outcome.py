@@ -16,11 +16,15 @@ from causeline.errors import Invalid
 from causeline.graph.node import Context, Outcome
 from causeline.models.messages import ToolCall
 from causeline.models.model import Reply
+from causeline.models.stream import FINISHES
 from causeline.models.text_calls import Decoded
 from causeline.run.ledger import Call, arguments_hash
 
 SPEAKS_AGAIN = 1
 """How often a reply that says nothing is asked for again."""
+
+
+WITHHELD = "the provider's content filter withheld the reply, or a part of it"
 
 
 class ReplyOutcome:
@@ -42,6 +46,11 @@ class ReplyOutcome:
         self.cut = reply.finish == "length"
         if self.cut:
             self._fault("cut_reply", "the reply was cut at its length limit")
+        elif reply.finish == "content_filter":
+            self._fault("content_filter", WITHHELD)
+        elif reply.finish not in FINISHES:
+            self._fault("cut_reply", f"the reply ended for a reason that is not known: {reply.finish}")
+        self.withheld = reply.finish == "content_filter"
         if decoded.problem:
             self._fault("unparseable_action", decoded.problem)
 
@@ -58,6 +67,10 @@ class ReplyOutcome:
         if self.unasked:
             detail = f"The tools cannot be used any more in this turn, so {self._unasked()} did not run. Answer with what you have."
             return self._again("unexpected_call", detail, SPEAKS_AGAIN, stop_reason="tool_rounds")
+        if self.withheld:
+            error = {"code": "content_filter", "message": WITHHELD}
+            log = [self.inference, *self.faults]
+            return Outcome("exit", {"log": log, "result": {"stop_reason": "model_error", "failed": True, "error": error}})
         return self._again("empty_reply", "the model's reply was empty", SPEAKS_AGAIN)
 
     def _answer(self) -> Outcome:
