@@ -16,11 +16,11 @@ from causeline.agent.react.loop import call_model, call_tools, entrypoint, leave
 from causeline.agent.react.remember import REMEMBER, parameters
 from causeline.agent.react.structured_answer import typed
 from causeline.agent.react.sub_agents import sub_run_tool
-from causeline.errors import Invalid
 from causeline.graph import Document, Limits, Node, load
 from causeline.models.model import Model
 from causeline.run.scope import RunScope
-from causeline.tools.execute import argument_fault
+from causeline.tools.decision_check import check_decision_on
+from causeline.tools.human import with_human_key
 from causeline.tools.tool import Tool, ToolContext, schema_tool
 from causeline.tools.toolbox import Toolbox, ToolLike
 
@@ -44,7 +44,7 @@ class AgentDefinition:
         context: Mapping[str, Any] | None = None,
     ) -> None:
         self.options = options
-        own = Toolbox(tools, use=options.use_tools, skills=options.skill_set())
+        own = Toolbox(with_human_key(tools, options.human_key), use=options.use_tools, skills=options.skill_set())
         self.toolbox = own.with_tools([remember_tool(options)]) if options.offers_remember else own
         self._open_model = open_model
         self._manifest = manifest
@@ -80,17 +80,7 @@ class AgentDefinition:
 
     def check_answer(self, name: str, arguments: Any, decision: Mapping[str, Any]) -> None:
         """Raises Invalid if a decision that lets a call run cannot be carried out: the tool is gone, or does not take the arguments."""
-        chosen = decision.get("decision")
-        if chosen in ("deny", "record", "fail"):
-            return
-        tool = self.toolbox.get(name)
-        if tool is None and not self.toolbox.settled:
-            return  # the run finds out when it opens its toolsets
-        if tool is None:
-            raise Invalid(f"the agent has no tool {name!r} any more; deny the call, or answer with the agent that asked", code="tool_gone")
-        fault = argument_fault(tool, decision["value"] if chosen == "edit" else arguments)
-        if fault is not None:
-            raise Invalid(fault, findings=[fault])
+        check_decision_on(self.toolbox, name, arguments, decision)
 
     async def open(self) -> None:
         """Open the toolsets, for one run. Raises ToolsetFailed."""

@@ -15,6 +15,7 @@ T = TypeVar("T")
 PARKED = "parked"
 """The port of a node that waits for an answer. It needs no route."""
 _NO_SERVICES: Mapping[type, object] = MappingProxyType({})
+_NO_REDUCERS: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Context:
     execution's monotonic clock.
     """
 
-    __slots__ = ("_emit", "_services", "answer", "attempt", "deadline", "index", "item", "path", "placement", "state", "step")
+    __slots__ = ("_emit", "_reducers", "_services", "answer", "attempt", "deadline", "index", "item", "path", "placement", "state", "step")
 
     def __init__(
         self,
@@ -57,6 +58,7 @@ class Context:
         deadline: float | None = None,
         emit: Callable[[Mapping[str, Any]], None] | None = None,
         services: Mapping[type, object] = _NO_SERVICES,
+        reducers: Mapping[str, Any] = _NO_REDUCERS,
     ) -> None:
         self.state = state
         self.placement = placement
@@ -69,11 +71,21 @@ class Context:
         self.deadline = deadline
         self._emit = emit
         self._services = services
+        self._reducers = reducers
 
     def emit(self, event: Mapping[str, Any]) -> None:
         """Hand an event to whoever follows this execution; nothing happens if nobody does."""
         if self._emit is not None:
             self._emit(event)
+
+    def reducer(self, channel: str) -> str:
+        """The name of the rule by which writes of a channel combine here, such as `append`."""
+        found = self._reducers.get(channel)
+        return "override" if found is None else str(found.name)
+
+    def find(self, kind: type[T]) -> T | None:
+        """The service given as `execute(services={kind: object})`, None if there is none."""
+        return cast("T | None", self._services.get(kind))
 
     def use(self, kind: type[T]) -> T:
         """The service given as `execute(services={kind: object})`. Raises Misuse if there is none."""

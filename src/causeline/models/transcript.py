@@ -5,15 +5,16 @@ each call of a reply is answered by exactly one tool message before anything els
 never answered gets a stand-in in `view` only; `messages` stays what the log says.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from causeline.causal import CausalNode, canonical
+from causeline.causal import Append, CausalNode, canonical
 from causeline.causal.payload import as_run, is_decision, with_decisions
 from causeline.models.messages import Content, Json, Message, ToolCall
 
 NOT_EXECUTED = "Not executed: the conversation went on before this call had a result."
+_FOLDED = frozenset({"goal", "inference", "tool_call", "tool_result", "protocol_error", "verification", "answer", "system"})
 SAID_AGAIN = frozenset({"invalid_output", "unexpected_call"})
 """Faults a model is told of, because it is asked again."""
 Repeats = tuple[tuple[Any, ...], int]
@@ -66,7 +67,7 @@ class Transcript:
         self._decided: dict[str, list[Any]] = {}
         self.messages: list[Message] = []
         self.view: list[Message] = []
-        self.open: dict[str, tuple[str, str, Any]] = {}
+        self.open: dict[str, tuple[Any, str, Any]] = {}
         self.order: dict[str, int] = {}
         self.call_ids: set[str] = set()
         self.repeats: Repeats = ((), 0)
@@ -83,23 +84,26 @@ class Transcript:
 
     def add(self, node: CausalNode, message_id: str = "") -> Message | None:
         """Fold one node in; return the message it became, if any."""
-        match node.kind:
+        return self._fold(node.kind, node.payload, node.id, message_id) if node.kind in _FOLDED else None
+
+    def _fold(self, kind: str, payload: Any, node_id: str, message_id: str) -> Message | None:
+        match kind:
             case "goal":
-                return self._goal(node, message_id)
+                return self._goal(payload, node_id, message_id)
             case "inference":
-                return self._inference(node, message_id)
+                return self._inference(payload, message_id)
             case "tool_call":
-                self._tool_call(node)
+                self._tool_call(payload, node_id)
             case "tool_result":
-                return self._tool_result(node, message_id)
+                return self._tool_result(payload, node_id, message_id)
             case "protocol_error":
-                self._protocol_error(node)
+                self._protocol_error(payload)
             case "verification":
-                self._decision(node)
+                self._decision(payload)
             case "answer":
-                self.answered, self.answer = True, node.payload
+                self.answered, self.answer = True, payload
             case "system":
-                self.system, self.system_id = str(node.payload), node.id
+                self.system, self.system_id = str(payload), node_id
             case _:
                 pass
         return None
@@ -121,69 +125,96 @@ class Transcript:
         self.view.append(message)
         return message
 
-    def _goal(self, node: CausalNode, message_id: str) -> Message:
+    def hear(self, message: Message, asked: Mapping[str, Any] | None = None) -> None:
+        """Fold in a message that is not read from the log. `asked` has the log's tool_call nodes by call id, where there are any."""
+        match message.role:
+            case "user":
+                self._user(message, "")
+            case "assistant":
+                self._assistant(message)
+                self.open = {call_id: ((asked or {}).get(call_id, ""), name, args) for call_id, (_, name, args) in self.open.items()}
+            case "tool":
+                name, arguments = self.open.get(message.tool_call_id or "", ("", "", None))[1:]
+                self._result(message, name, "")
+                self._count_repeat(name, arguments, message.text)
+            case _:
+                self._close_open()
+                self._say(message)
+
+    def take(self, append: Append) -> None:
+        """Fold in what is about to be added to the log."""
+        self._fold(append.kind, append.payload, "", "")
+
+    def _goal(self, payload: Any, node_id: str, message_id: str) -> Message:
+        return self._user(Message("user", goal_content(payload), id=message_id), node_id)
+
+    def _user(self, message: Message, node_id: str) -> Message:
         self._close_open()
         self.turn += 1
         self.round = self.tool_rounds = 0
         self.repeats = ((), 0)
         self.faults.clear()
         self.answered = False
-        self.goal = node.id
-        message = self._say(Message("user", goal_content(node.payload), id=message_id))
+        self.goal = node_id
         self.question = message.text
-        return message
+        return self._say(message)
 
-    def _inference(self, node: CausalNode, message_id: str) -> Message | None:
+    def _inference(self, payload: Any, message_id: str) -> Message | None:
+        calls = tuple(ToolCall(c["id"], c["name"], c["arguments"]) for c in payload["calls"])
+        return self._assistant(Message("assistant", payload["text"], calls, id=message_id, reasoning=tuple(payload.get("reasoning", ()))))
+
+    def _assistant(self, message: Message) -> Message | None:
         self.round += 1
         self.answered = False
-        payload = node.payload
-        calls = tuple(ToolCall(c["id"], c["name"], c["arguments"]) for c in payload["calls"])
         self._close_open()
-        if calls:
+        if message.tool_calls:
             self.tool_rounds += 1
             self.faults.clear()
-            self.open = {c.id: ("", c.name, c.arguments) for c in calls}
+            self.open = {call.id: ("", call.name, call.arguments) for call in message.tool_calls}
             self._decided.clear()
             self._asked_at = len(self.view)
             self.order = {call_id: place for place, call_id in enumerate(self.open)}
             self.call_ids.update(self.open)
-        if not calls and not payload["text"].strip():
+        if not message.tool_calls and not message.text.strip():
             return None  # nothing was said; providers refuse such a message in a history
-        return self._say(Message("assistant", payload["text"], calls, id=message_id, reasoning=tuple(payload.get("reasoning", ()))))
+        return self._say(message)
 
-    def _tool_call(self, node: CausalNode) -> None:
-        call_id = node.payload["call_id"]
+    def _tool_call(self, payload: Any, node_id: str) -> None:
+        call_id = payload["call_id"]
         if call_id in self.open:
-            self.open[call_id] = (node.id, node.payload["name"], node.payload["args"])
+            self.open[call_id] = (node_id, payload["name"], payload["args"])
 
-    def _decision(self, node: CausalNode) -> None:
+    def _decision(self, payload: Any) -> None:
         """What a person decided on an open call. A model is shown the call as it ran."""
-        if not is_decision(node.kind, node.payload) or node.payload["call_id"] not in self.open:
+        if not is_decision("verification", payload) or payload["call_id"] not in self.open:
             return
-        call_id = node.payload["call_id"]
-        self._decided.setdefault(call_id, []).append(
-            {key: value for key, value in node.payload.items() if key not in ("method", "call_id")}
-        )
-        if node.payload["decision"] == "edit":
+        call_id = payload["call_id"]
+        self._decided.setdefault(call_id, []).append({key: value for key, value in payload.items() if key not in ("method", "call_id")})
+        if payload["decision"] == "edit":
             asking = self.view[self._asked_at]
             arguments = as_run(None, self._decided[call_id])
             calls = tuple(replace(call, arguments=arguments) if call.id == call_id else call for call in asking.tool_calls)
             self.view[self._asked_at] = replace(asking, tool_calls=calls)
 
-    def _tool_result(self, node: CausalNode, message_id: str) -> Message | None:
-        payload = node.payload
-        opened = self.open.pop(payload["call_id"], None)
-        content = result_content(payload["result"])
-        decided = tuple(self._decided.pop(payload["call_id"], ()))
-        message = Message("tool", content, tool_call_id=payload["call_id"], is_error=not payload["ok"], id=message_id, decisions=decided)
+    def _tool_result(self, payload: Any, node_id: str, message_id: str) -> Message:
+        call_id, content = payload["call_id"], result_content(payload["result"])
+        opened = self.open.get(call_id)
+        decided = tuple(self._decided.pop(call_id, ()))
+        message = Message("tool", content, tool_call_id=call_id, is_error=not payload["ok"], id=message_id, decisions=decided)
+        self._result(message, payload["tool"], node_id)
+        if opened is not None:
+            self._count_repeat(payload["tool"], opened[2], payload["result"])
+        return message
+
+    def _result(self, message: Message, tool: str, node_id: str) -> None:
+        """A result is said; a model is shown it, cut where it is long, if its call is open."""
+        opened = self.open.pop(message.tool_call_id or "", None)
         self._place(self.messages, message)
         if opened is None:
-            return message
-        shown = _decided_on(self._shortened(payload["tool"], content, node.id), decided)
+            return
+        shown = _decided_on(self._shortened(tool, message.content, node_id or message.tool_call_id or ""), message.decisions)
         cut = Message("tool", shown, tool_call_id=message.tool_call_id, is_error=message.is_error)
-        self._place(self.view, message if shown is content else cut)
-        self._count_repeat(payload["tool"], opened[2], payload["result"])
-        return message
+        self._place(self.view, message if shown is message.content else cut)
 
     def _shortened(self, tool: str, content: Content, node_id: str) -> Content:
         """The content with its texts cut as the tool says; the same one where nothing is cut."""
@@ -204,8 +235,8 @@ class Transcript:
     def _count_repeat(self, tool: str, arguments: Any, result: Any) -> None:
         self.repeats = repeated(self.repeats, tool, arguments, result)
 
-    def _protocol_error(self, node: CausalNode) -> None:
-        note, code = node.payload.get("detail", ""), str(node.payload.get("code"))
+    def _protocol_error(self, payload: Any) -> None:
+        note, code = payload.get("detail", ""), str(payload.get("code"))
         self.faults[code] = self.faults.get(code, 0) + 1
         if code == "repeated_call" and self.view and self.view[-1].role == "tool":
             last = self.view[-1]

@@ -4,8 +4,12 @@ Law: nothing here waits or talks to anybody. The step that runs tools turns a ca
 `question`, and the answer becomes the call's result.
 """
 
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, cast
+
 from causeline.models.messages import Json
-from causeline.tools.tool import ToolContext, ToolError, schema_tool
+from causeline.tools.tool import Tool, ToolContext, ToolError, schema_tool
 
 ASK_HUMAN = "ask_human"
 
@@ -30,6 +34,19 @@ ask_human = schema_tool(
     effects=False,
     human=True,
 )
+
+
+def with_human_key(tools: Iterable[Any], key: str, *, always: bool = False) -> list[Any]:
+    """The tools, with `ask_human` under another name; with `always` also where it is not among them."""
+    renamed = ask_human if key == ASK_HUMAN else replace(ask_human, name=key)
+    given = [_renamed(tool, renamed) for tool in tools]
+    return [*given, renamed] if always and renamed not in given else given
+
+
+def _renamed(tool: Any, renamed: Tool) -> Any:
+    if isinstance(tool, list | tuple):
+        return [_renamed(inner, renamed) for inner in cast("Iterable[Any]", tool)]
+    return renamed if tool is ask_human else tool
 
 
 def question_text(arguments: Json) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from causeline.agent.react.conversation import Conversation
 from causeline.agent.react.remember import REMEMBER, note
-from causeline.causal import Append
+from causeline.causal import Append, identity
 from causeline.events import RunEvent
 from causeline.graph.node import Context
 from causeline.models.transcript import result_text
@@ -61,3 +61,8 @@ def patched(context: Mapping[str, Any], calls: Sequence[Call]) -> Mapping[str, A
     for patch in patches:
         context = merged(context, patch)
     return context
+
+
+def append_id(append: Append) -> str:
+    """The id an append without a resource key will get."""
+    return identity(append.kind, append.payload, [one if isinstance(one, str) else append_id(one) for one in append.parents])

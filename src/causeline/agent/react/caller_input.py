@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from causeline.agent.react.call_results import logged, patched
+from causeline.agent.react.call_results import append_id, logged, patched
 from causeline.agent.react.conversation import Conversation
 from causeline.agent.react.permission import UNKNOWN_OUTCOME
-from causeline.causal import AgentState, Append, identity
+from causeline.causal import AgentState, Append
 from causeline.events import RunEvent
 from causeline.graph.node import Context, Outcome
 from causeline.models.messages import Message
@@ -125,11 +125,6 @@ def _route(transcript: Transcript, given: Sequence[Message], answered: set[str])
     return "model" if transcript.faults else "exit"  # a reply that could not be used does not count as said
 
 
-def _id(append: Append) -> str:
-    """The id an append without a resource key will get."""
-    return identity(append.kind, append.payload, [one if isinstance(one, str) else _id(one) for one in append.parents])
-
-
 async def _recall(ctx: Context, talk: Conversation, goal: Append) -> list[Append]:
     """What earlier runs have to say on this goal, once per user turn, cited and marked as data."""
     if not talk.options.recall:
@@ -139,4 +134,4 @@ async def _recall(ctx: Context, talk: Conversation, goal: Append) -> list[Append
     value = {"text": found.text, "citations": list(found.citations)}
     payload = {"path": "recall", "operation": "recall", "succeeded": True, "value": value}
     ctx.emit(RunEvent(type="memory_recalled", citations=list(found.citations)))
-    return [Append("resource", payload, parents=(goal,), resource_key=f"recall:{_id(goal)}", advance=False)]
+    return [Append("resource", payload, parents=(goal,), resource_key=f"recall:{append_id(goal)}", advance=False)]

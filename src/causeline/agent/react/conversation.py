@@ -7,7 +7,7 @@ over builds it again and goes on exactly where the other one was.
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from causeline.agent.options import Options
 from causeline.agent.react.remember import REMEMBER
@@ -21,11 +21,14 @@ from causeline.models.model import Model, Reply, Request
 from causeline.models.text_calls import Decoded, decode_calls
 from causeline.models.transcript import Transcript
 from causeline.run.ledger import Call, arguments_hash, derive
-from causeline.run.scope import RunScope, merged
+from causeline.run.scope import RunScope, merged, message_id
 from causeline.tools.approval import approves_all
+from causeline.tools.tool import Tool
 from causeline.tools.toolbox import Toolbox
 from causeline.tools.trim import shorten
 
+Shown = tuple[str, ...] | Literal["frontier"]
+"""The nodes a reply rests on: their ids, or all heads of the log."""
 CONTEXT_TOKENS = 16_000
 """The size of a bounded view where the agent says nothing."""
 ARGUMENTS_DEPTH = 120
@@ -90,7 +93,28 @@ class Conversation:
         limit = self.options.max_tool_rounds
         return limit is not None and self.transcript.tool_rounds >= limit and bool(self._specs)
 
-    def request(self) -> tuple[Request, tuple[str, ...]]:
+    @property
+    def max_repeats(self) -> int:
+        """The same call with the same result so often in a row is told to the model; once more ends the run."""
+        return self.options.max_repeats
+
+    def approval_modes(self, tool: Tool, call_id: str) -> Sequence[Any]:
+        """Everybody's modes for a call; the strictest holds."""
+        return (tool.approval, self.options.tool_approval)
+
+    def reply_id(self, step: int, attempt: int) -> str:
+        """The id of the message a reply becomes."""
+        return message_id(self.scope.run_id, step, 0, attempt)
+
+    def begun_anew(self, attempt: int) -> None:
+        """A reply was begun so often before it was whole."""
+        self.scope.facts["attempt"] = attempt
+
+    def call_id(self, step: int, index: int) -> str:
+        """An id of a call's own."""
+        return derive("call_", self.scope.run_id, step, index)
+
+    def request(self) -> tuple[Request, Shown]:
         """The view for the next model call, and the ids of what it shows: the reply's parents.
 
         The full transcript is the transcript's own list, never copied; its heads stand for all of it. A `causal` view
@@ -139,7 +163,7 @@ class Conversation:
         named: list[ToolCall] = []
         for index, call in enumerate(calls):
             fresh = bool(call.id) and call.id not in used and call.id not in self.transcript.call_ids
-            call_id = call.id if fresh else derive("call_", self.scope.run_id, step, index)
+            call_id = call.id if fresh else self.call_id(step, index)
             used.add(call_id)
             named.append(ToolCall(call_id, call.name, _loggable(call.arguments)))
         return tuple(named)

@@ -17,6 +17,7 @@ from causeline.agent.react.tool_step import ToolStep
 from causeline.events import RunEvent
 from causeline.graph import Context, Document, Graph, Node, Outcome, load, node
 from causeline.graph.documents.document import DagReference
+from causeline.graph.node import NodeFunction
 from causeline.run.ledger import Ledger
 from causeline.tools.tool import Tool
 
@@ -121,14 +122,14 @@ def build_worksets(ctx: Context) -> Outcome:
 @node("urn:causeline:node:collect-results", ports=("done", "empty", "error"))
 def collect_results(ctx: Context) -> Outcome:
     """Results become nodes, in call order. Where the client has calls to execute the run ends by way of the placements behind."""
-    outcome = ToolStep(ctx, Conversation.of(ctx)).outcome()
+    outcome = ToolStep.of(ctx, Conversation.of(ctx)).outcome()
     result: Mapping[str, Any] = outcome.writes.get("result") or {}
     return Outcome("error" if result.get("failed") else "done", outcome.writes)
 
 
 async def run_call(ctx: Context) -> Outcome:
     """The call of one scatter item. A failed tool is a result; only a fault of the engine leaves by `error`."""
-    step = ToolStep(ctx, Conversation.of(ctx), only=ctx.item["id"])
+    step = ToolStep.of(ctx, Conversation.of(ctx), only=ctx.item["id"])
     await step.run()
     if step.questions:
         return step.outcome()
@@ -148,16 +149,20 @@ def tool_iri(name: str) -> str:
 
 def tool_documents(tools: Iterable[Tool]) -> tuple[Sequence[Document], Sequence[Node]]:
     """A child document for each tool, and one for calls of any other, with their nodes."""
-    documents: list[Document] = []
-    nodes: list[Node] = []
-    for iri, runs in [
-        (UNKNOWN, "urn:causeline:tool-node:unknown"),
-        *((tool_iri(one.name), TOOL_NODE + quote(one.name, safe="")) for one in tools),
-    ]:
-        nodes.append(node(runs, ports=("done", "error"))(run_call))
-        graph = Graph(iri).node("run", runs, {"done": "end", "error": "end-fail"})
-        documents.append(graph.terminal("end").terminal("end-fail", "failed").entry("main", "run").build())
-    return documents, nodes
+    pairs = [tool_document(tool.name, run_call) for tool in tools]
+    pairs.insert(0, _runs(UNKNOWN, "urn:causeline:tool-node:unknown", run_call))
+    return [document for document, _ in pairs], [runs for _, runs in pairs]
+
+
+def tool_document(name: str, run: NodeFunction) -> tuple[Document, Node]:
+    """The child document of one tool, and the node that runs it."""
+    return _runs(tool_iri(name), TOOL_NODE + quote(name, safe=""), run)
+
+
+def _runs(iri: str, node_iri: str, run: NodeFunction) -> tuple[Document, Node]:
+    graph = Graph(iri).node("run", node_iri, {"done": "end", "error": "end-fail"})
+    document = graph.terminal("end").terminal("end-fail", "failed").entry("main", "run").build()
+    return document, node(node_iri, ports=("done", "error"))(run)
 
 
 def with_tools(document: Document, tools: Iterable[Tool]) -> Document:

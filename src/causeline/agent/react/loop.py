@@ -41,7 +41,7 @@ async def call_model(ctx: Context) -> Outcome:
 async def call_tools(ctx: Context) -> Outcome:
     """Run what can run. `model` when every call has a result, `exit` when the client has calls to run, paused while a person has to
     answer."""
-    step = ToolStep(ctx, Conversation.of(ctx))
+    step = ToolStep.of(ctx, Conversation.of(ctx))
     await step.run()
     return step.outcome()
 

@@ -5,7 +5,7 @@ Law: whatever a model raises ends the turn in good order, with what was used up 
 
 from typing import Any
 
-from causeline.agent.react.conversation import Conversation
+from causeline.agent.react.conversation import Conversation, Shown
 from causeline.agent.react.reply_outcome import ReplyOutcome
 from causeline.agent.react.reply_stream import ReplyStream
 from causeline.errors import CauselineError, Exhausted
@@ -15,20 +15,37 @@ from causeline.models.model import Reply, Usage
 
 async def ask_model(ctx: Context, talk: Conversation) -> Outcome:
     """The outcome of one call: by `tools`, `exit` or `retry`, with its inference and what follows from it in the log."""
-    await talk.look_at_tools()
     try:
-        request, shown = talk.request()
+        reply, shown = await hear_reply(ctx, talk)
     except Exhausted as error:
         return _failed("tokens", error)
-    stream = ReplyStream(ctx, talk.scope, talk.options.on_token)
+    except Exception as error:  # noqa: BLE001 - whatever a model raises ends the run in good order
+        return _failed("model_error", error)
+    return ReplyOutcome(ctx, talk, reply, shown).outcome()
+
+
+async def hear_reply(ctx: Context, talk: Conversation) -> tuple[Reply, Shown]:
+    """A whole reply, told of while it came, and the nodes it rests on. Raises Exhausted where the view does not fit, and what the model
+    raises, with what was used up for it on record."""
+    await talk.look_at_tools()
+    request, shown = talk.request()
+    stream = ReplyStream(ctx, talk)
     try:
         reply = await stream.listen(talk.model.stream(request))
-    except Exception as error:  # noqa: BLE001 - whatever a model raises ends the run in good order
-        talk.scope.facts.update(_failure_facts(error, stream.fold.reply()))
-        return _failed("model_error", error)
-    talk.scope.facts.update(_facts(reply))
+    except Exception as error:
+        _record(talk.scope.facts, _failure_facts(error, stream.fold.reply()))
+        raise
+    _record(talk.scope.facts, _facts(reply))
     talk.scope.asked_by = stream.id
-    return ReplyOutcome(ctx, talk, reply, shown).outcome()
+    return reply, shown
+
+
+def _record(facts: dict[str, Any], more: dict[str, Any]) -> None:
+    """Add to the facts of a step; where it asks several times, usage is a sum and tries follow each other."""
+    before = {key: facts[key] for key in ("usage", "attempts", "provider_ids") if key in facts and key in more}
+    facts.update(more)
+    for key, value in before.items():
+        facts[key] = (Usage(**value) + Usage(**more[key])).to_json() if key == "usage" else [*value, *more[key]]
 
 
 def _failed(reason: str, error: Exception) -> Outcome:

@@ -70,7 +70,7 @@ async def _before_it_runs(
         return go if decision is None or decision.get("decision") != "deny" else _denied(decision.get("reason"))
     if runs.human:
         return _question(go, decision)
-    return await _permitted(talk, runs, go) if decision is None else await _decided(talk, runs, decision, go)
+    return await _permitted(talk, runs, call, go) if decision is None else await _decided(talk, runs, call, decision, go)
 
 
 def _on_record(talk: Conversation, tool: Tool | None, decision: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -121,9 +121,9 @@ def _still_asked(call: Call, tool: Tool | None, asked: Permission) -> Permission
     return replace(asked, question=default_prompt(call.name, asked.arguments))
 
 
-async def _permitted(talk: Conversation, tool: Tool, go: Permission) -> Permission:
+async def _permitted(talk: Conversation, tool: Tool, call: Call, go: Permission) -> Permission:
     """What the tool's and the agent's approval modes say."""
-    match await resolve_all((tool.approval, talk.options.tool_approval), tool.name, go.arguments):
+    match await resolve_all(talk.approval_modes(tool, call.call_id), tool.name, go.arguments):
         case Approve():
             return go
         case Deny(reason):
@@ -132,9 +132,9 @@ async def _permitted(talk: Conversation, tool: Tool, go: Permission) -> Permissi
             return replace(go, question=prompt)
 
 
-async def _unless_forbidden(talk: Conversation, tool: Tool, go: Permission) -> Permission:
+async def _unless_forbidden(talk: Conversation, tool: Tool, call: Call, go: Permission) -> Permission:
     """What a person let run, unless the rules say now that nobody may."""
-    said = await _permitted(talk, tool, go)
+    said = await _permitted(talk, tool, call, go)
     return said if said.settled else go
 
 
@@ -146,13 +146,13 @@ def _denied(reason: str | None) -> Permission:
     return _settled(f"This call was not approved: {reason}" if reason else "This call was not approved.", "denied")
 
 
-async def _decided(talk: Conversation, tool: Tool, decision: Mapping[str, Any], go: Permission) -> Permission:
+async def _decided(talk: Conversation, tool: Tool, call: Call, decision: Mapping[str, Any], go: Permission) -> Permission:
     match decision.get("decision"):
         case "approve":
-            return await _unless_forbidden(talk, tool, go)
+            return await _unless_forbidden(talk, tool, call, go)
         case "edit":
             arguments = _edited(tool, decision)
-            return await _unless_forbidden(talk, tool, Permission(arguments=arguments, args_hash=arguments_hash(arguments)))
+            return await _unless_forbidden(talk, tool, call, Permission(arguments=arguments, args_hash=arguments_hash(arguments)))
         case _:
             return _denied(decision.get("reason"))
 
@@ -175,7 +175,7 @@ async def _unknown(talk: Conversation, call: Call, tool: Tool | None, decision: 
         reason = given.get("reason")
         return _settled(f"This call failed: {reason}" if reason else "This call failed.", "failed")
     if chosen == "retry" or policy == "retry":
-        return go if tool is None else await _unless_forbidden(talk, tool, go)
+        return go if tool is None else await _unless_forbidden(talk, tool, call, go)
     if policy == "ask":
         question = f"{call.name} was started and its outcome is unknown. Run it again, record a result, or count it as failed?"
         return replace(go, kind="unknown_outcome", question=question)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from causeline.agent.react.call_results import announce, tell_result
-from causeline.agent.react.conversation import Conversation
+from causeline.agent.react.conversation import Conversation, Shown
 from causeline.agent.react.remember import REMEMBER, note, only_remember
 from causeline.agent.react.structured_answer import check_output
 from causeline.causal import Append
@@ -30,7 +30,7 @@ WITHHELD = "the provider's content filter withheld the reply, or a part of it"
 class ReplyOutcome:
     """One reply, read. `outcome` says what follows."""
 
-    def __init__(self, ctx: Context, talk: Conversation, reply: Reply, shown: tuple[str, ...]) -> None:
+    def __init__(self, ctx: Context, talk: Conversation, reply: Reply, shown: Shown) -> None:
         decoded: Decoded = talk.decode(reply)
         self.ctx, self.talk = ctx, talk
         self.text = decoded.text

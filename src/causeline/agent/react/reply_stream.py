@@ -5,27 +5,29 @@ UTF-8 form, however the provider cut its text. Nobody who listens can break the 
 """
 
 import inspect
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
+from causeline.agent.react.conversation import Conversation
 from causeline.events import RunEvent
 from causeline.graph.node import Context
 from causeline.models.model import Attempt, CallDelta, Delta, ReasoningDelta, Reply, Retracted, TextDelta
 from causeline.models.stream import Fold
 from causeline.models.unicode_text import Mender, mend
-from causeline.run.scope import Patience, RunScope, message_id
+from causeline.run.scope import Patience
 
 
 class ReplyStream:
     """One model call's reply. `fold` holds what has come of it, `id` is the id of the message it becomes."""
 
-    def __init__(self, ctx: Context, scope: RunScope, on_token: Callable[[str], Any] | None = None) -> None:
+    def __init__(self, ctx: Context, talk: Conversation) -> None:
         self.fold = Fold()
         self._ctx = ctx
-        self._scope = scope
-        self._patience = ctx.use(Patience)
-        self._on_token = on_token
+        self._talk = talk
+        self._scope = talk.scope
+        self._patience = ctx.find(Patience)
+        self._on_token = talk.options.on_token
         self._attempt = -1
         self.id = ""
         self._text: Mender | None = None
@@ -37,7 +39,8 @@ class ReplyStream:
     async def listen(self, deltas: AsyncGenerator[Delta, None]) -> Reply:
         """Tell of every delta, and return the whole reply. Closes the stream; raises what the model raises. A provider that asked
         for time gets the rest of it, also from a process that takes the run over."""
-        await self._patience.wait_out()
+        if self._patience is not None:
+            await self._patience.wait_out()
         try:
             async with aclosing(deltas):
                 async for delta in deltas:
@@ -51,7 +54,7 @@ class ReplyStream:
         for index, mender in self._calls.items():
             self._say_late(mender, "tool_call_delta", index=index)
         if self._attempt:
-            self._scope.facts["attempt"] = self._attempt
+            self._talk.begun_anew(self._attempt)
         return self.fold.reply()
 
     async def _tell(self, delta: Delta) -> None:
@@ -65,7 +68,7 @@ class ReplyStream:
             case Retracted():
                 self._retract()
                 self._again()
-            case Attempt(wait=float(seconds)) if seconds > 0:
+            case Attempt(wait=float(seconds)) if seconds > 0 and self._patience is not None:
                 await self._patience.waiting(self._ctx.step, seconds)
             case _:
                 pass
@@ -135,7 +138,7 @@ class ReplyStream:
         self.id, used = "", self._scope.retracted
         while not self.id or self.id in used:
             self._attempt += 1
-            self.id = message_id(self._scope.run_id, self._ctx.step, 0, self._attempt)
+            self.id = self._talk.reply_id(self._ctx.step, self._attempt)
         self._text = self._reasoning = None
         self._calls.clear()
         self._told = False

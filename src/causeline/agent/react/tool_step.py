@@ -6,7 +6,7 @@ never keep the others from running.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,19 +27,22 @@ from causeline.tools.tool import Tool, ToolContext
 
 
 class ToolStep:
-    """One visit of the tools step, for all calls that are open or for the one that is named."""
+    """One visit of the tools step, for these rows of the ledger."""
 
-    def __init__(self, ctx: Context, talk: Conversation, only: str | None = None) -> None:
+    def __init__(self, ctx: Context, talk: Conversation, ledger: Ledger, rows: Iterable[Call]) -> None:
         self.ctx = ctx
         self.talk = talk
-        self.ledger = ctx.use(Ledger)
-        held = self.ledger.open_calls()
-        self.calls: dict[str, Call] = {call.call_id: call for call in held if self._is_mine(call, only)}
+        self.ledger = ledger
+        self.calls: dict[str, Call] = {call.call_id: call for call in rows}
         self.questions: list[Mapping[str, Any]] = []
 
-    def _is_mine(self, call: Call, only: str | None) -> bool:
-        """The ledger may still hold calls whose result the log has by now."""
-        return call.call_id in self.talk.transcript.open if only is None else call.call_id == only
+    @classmethod
+    def of(cls, ctx: Context, talk: Conversation, only: str | None = None) -> "ToolStep":
+        """The step for all calls that are open, or for the one that is named. The ledger may still hold calls whose result the log has."""
+        ledger = ctx.use(Ledger)
+        held = ledger.open_calls()
+        wanted = talk.transcript.open if only is None else {only}
+        return cls(ctx, talk, ledger, [call for call in held if call.call_id in wanted])
 
     async def run(self) -> None:
         """Announce the calls, settle what needs no running, then run the rest group by group."""
@@ -195,7 +198,7 @@ class ToolStep:
     def _looped(self, finished: Sequence[Call], appends: list[Append]) -> Mapping[str, Any] | None:
         """Adds a warning where a call has had the same result too often in a row; if the model had been warned before, why
         the run ends."""
-        most, transcript = self.talk.options.max_repeats, self.talk.transcript
+        most, transcript = self.talk.max_repeats, self.talk.transcript
         seen = transcript.repeats
         warned = seen[1] >= most
         results = [one for one in appends if one.kind == "tool_result"]

@@ -208,6 +208,7 @@ class Frame(Level):
             item=self.item if item is None else item,
             index=self.index,
             answer=answer,
+            reducers=self.program.reducers,
         )
 
     async def _embedded(self, branch: Branch, site: Site, slot: Slot) -> Left | None:

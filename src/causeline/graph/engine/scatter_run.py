@@ -155,6 +155,7 @@ class Scan:
             item=unit.value,
             index=index,
             answer=answer,
+            reducers=self.host.program.reducers,
         )
         if left.port == PARKED:
             self.fan.parked[index] = left.question

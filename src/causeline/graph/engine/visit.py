@@ -62,6 +62,7 @@ async def call(
     item: Any = None,
     index: int | None = None,
     answer: Any = None,
+    reducers: Mapping[str, Any] = NOTHING,
 ) -> Left:
     """Call the site's node, again where its retry policy says so. Raises what the last try raised."""
     node = site.node
@@ -80,6 +81,7 @@ async def call(
             deadline=control.deadline,
             emit=control.emitter(path, step),
             services=control.services,
+            reducers=reducers,
         )
         try:
             found: Any = node.fn(ctx) if site.timeout is None else await _timed(control, slot, site, node, ctx)

@@ -1,0 +1,234 @@
+"""The tools node: runs the calls that wait in the state, and pauses where a person has to say something first.
+
+Law: as in the tools step of an Agent: a finished call is never run again, results stand in call order, and whatever is not understood
+fails closed. A call of the name `human_key` is the question to a person.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+from weakref import WeakKeyDictionary
+
+from causeline.agent.options import Options
+from causeline.agent.own_graph.agent_node import CALLS, POLICY
+from causeline.agent.own_graph.bare_run import VisitLedger, bare_scope
+from causeline.agent.own_graph.channel_conversation import ChannelConversation
+from causeline.agent.own_graph.channel_messages import read_calls, unasked, written
+from causeline.agent.own_graph.tool_policy import stricter
+from causeline.agent.react.call_results import append_id, logged
+from causeline.agent.react.tool_step import ToolStep
+from causeline.causal.payload import with_decisions
+from causeline.errors import Invalid
+from causeline.graph.node import Context, Outcome
+from causeline.models.messages import Message, ToolCall
+from causeline.models.scripted_model import ScriptedModel
+from causeline.models.transcript import result_text
+from causeline.run.ledger import FINISHED, Call, CallState, Ledger, arguments_hash, derive
+from causeline.run.scope import RunScope
+from causeline.tools.decision_check import check_decision_on
+from causeline.tools.tool import Tool
+from causeline.tools.toolbox import Toolbox
+from causeline.tools.trim import shorten
+
+PARTIAL = "_tool_results"
+"""What a paused visit has and has asked, so that no call runs twice and an answer is for what was asked."""
+_DECISIONS = frozenset({"approve", "deny", "edit", "answer", "retry", "record", "fail"})
+
+
+class ToolsNode:
+    """What the node is made of: options and tools."""
+
+    def __init__(self, options: Options, toolbox: Toolbox) -> None:
+        self.options = options
+        self.toolbox = toolbox
+        self._in_runs: WeakKeyDictionary[RunScope, dict[str, ChannelConversation]] = WeakKeyDictionary()
+
+    async def open(self) -> None:
+        """Open the toolsets, unless they are."""
+        await self.toolbox.open()
+
+    async def close(self) -> None:
+        """Called once for each `open`."""
+        await self.toolbox.close()
+
+    def check_answer(self, name: str, arguments: Any, decision: Mapping[str, Any]) -> None:
+        """Raises Invalid if a decision on a call cannot be carried out."""
+        check_decision_on(self.toolbox, name, arguments, decision)
+
+    async def visit(self, ctx: Context) -> Outcome:
+        """Run what can run. Leaves by `done`, by `error` where a failed call ends it, or pauses."""
+        await self.open()
+        try:
+            return await self._visit(ctx)
+        finally:
+            await self.close()
+
+    async def _visit(self, ctx: Context) -> Outcome:
+        options = self.options
+        history: list[Any] = ctx.state.get(options.messages_key) or []
+        talk = self._talk(ctx, history)
+        talk.stand(ctx, history)
+        talk.options, talk.policy = stricter(options, ctx.state.get(POLICY)), ctx.state.get(POLICY)
+        calls = read_calls(ctx.state, CALLS, options.tool_call_key, derive("call_", talk.scope.run_id, ctx.step, list(ctx.path)))
+        step = await _carry_out(ctx, talk, calls)
+        if step.questions:
+            return _paused(step)
+        return self._done(ctx, talk, calls, step)
+
+    def _talk(self, ctx: Context, history: Sequence[Any]) -> ChannelConversation:
+        """The conversation of this placement in this run; without a run, one for this visit."""
+        scope = ctx.find(RunScope)
+        if scope is None or len(ctx.path) > 1:
+            return ChannelConversation(self.options, self.toolbox, _NOBODY, scope or bare_scope(len(history)))
+        talks = self._in_runs.setdefault(scope, {})
+        if ctx.placement not in talks:
+            talks[ctx.placement] = ChannelConversation(self.options, self.toolbox, _NOBODY, scope)
+        return talks[ctx.placement]
+
+    def _done(self, ctx: Context, talk: ChannelConversation, calls: Sequence[ToolCall], step: ToolStep) -> Outcome:
+        outcome, options = step.outcome(), self.options
+        lost = unasked(ctx.state.get(options.messages_key) or (), calls)
+        said = [Message("assistant", "", tuple(lost))] if lost else []
+        said += [self._message(talk, step.calls[call.id]) for call in calls]
+        writes: dict[str, Any] = {
+            options.messages_key: written(ctx, options.messages_key, said),
+            CALLS: [],
+            options.tool_call_key: "",
+            **{key: None for key in ("_tool_call_args", "_tool_call_id") if ctx.state.get(key) is not None},
+            **{key: {} for key in (PARTIAL, POLICY) if ctx.state.get(key)},
+            **{key: outcome.writes[key] for key in ("context",) if key in outcome.writes},
+        }
+        if talk.in_log:
+            writes["log"] = [*talk.added, *outcome.writes["log"]]
+        stop: Mapping[str, Any] | None = outcome.writes.get("result")
+        if stop is not None and stop.get("failed"):
+            if talk.in_log:
+                writes["result"] = stop
+            return Outcome("error", {**writes, "error": {**stop["error"], "placement": ctx.placement}})
+        return Outcome("done", writes)
+
+    def _message(self, talk: ChannelConversation, row: Call) -> Message:
+        """The result as a message of the channel: whole where the channel alone holds it, else as a model is shown it."""
+        text = result_text(row.result)
+        if talk.in_log:
+            tool = self.toolbox.get(row.name)
+            node = next(append for append in logged(talk, row) if append.kind == "tool_result")
+            text = shorten(text, tool.max_chars if tool else 50_000, append_id(node))
+        text = with_decisions(text, row.decisions)
+        return Message("tool", text, tool_call_id=row.call_id, is_error=not row.ok, id=talk.scope.result_message_id(row.call_id))
+
+
+def _rows(
+    ctx: Context, talk: ChannelConversation, calls: Sequence[ToolCall], kept: Mapping[str, Any], ledger: Ledger | None
+) -> tuple[list[Call], list[Call]]:
+    """The ledger's rows of these calls, and those of them that it does not have yet."""
+    known = {row.call_id: row for row in (ledger.open_calls() if ledger is not None else ())}
+    results: Mapping[str, Mapping[str, Any]] = kept.get("results") or {}
+    rows: list[Call] = []
+    for index, call in enumerate(calls):
+        row = known.get(call.id) or Call(
+            call_id=call.id,
+            name=call.name,
+            arguments=call.arguments,
+            args_hash=arguments_hash(call.arguments),
+            state="pending",
+            index=index,
+            step=ctx.step,
+            idempotency_key=talk.scope.idempotency_key(call.id),
+        )
+        rows.append(row if row.state in FINISHED or call.id not in results else _finished(row, results[call.id]))
+    return rows, [row for row in rows if row.call_id not in known]
+
+
+def _finished(row: Call, result: Mapping[str, Any]) -> Call:
+    state: CallState = result["state"]
+    return Call(
+        **{name: getattr(row, name) for name in ("call_id", "name", "args_hash", "index", "step", "idempotency_key")},
+        arguments=result["arguments"],
+        state=state,
+        ok=result["ok"],
+        result=result["result"],
+        reported=result["reported"],
+    )
+
+
+def _paused(step: ToolStep) -> Outcome:
+    """Wait for answers; what is finished is kept beside what was asked."""
+    done = {
+        row.call_id: {"state": row.state, "ok": row.ok, "result": row.result, "arguments": row.arguments, "reported": row.reported}
+        for row in step.calls.values()
+        if row.state in FINISHED
+    }
+    asked = {question["tool_call_id"]: {"kind": question["kind"], "args_hash": question["args_hash"]} for question in step.questions}
+    single: Mapping[str, Any] = step.questions[0] if len(step.questions) == 1 else {}
+    return Outcome.pause({**single, "interrupts": step.questions}, {PARTIAL: {"results": done, "asked": asked}})
+
+
+def _answers(answer: Any, asked: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Decisions by call id: one decision, a map from call id to decision, or, for a single question, the plain value. Raises Invalid
+    for what is none of these."""
+    if answer is None or not asked:
+        return {}
+    given = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else None
+    if given is not None and "decision" not in given and given and set(given) <= set(asked):
+        return {call_id: _decision(call_id, decision, asked[call_id]) for call_id, decision in given.items()}
+    if len(asked) > 1 and not (given is not None and given.get("decision") == "deny"):
+        raise Invalid(f"{len(asked)} calls wait for answers; give a map from call id to decision: {', '.join(asked)}")
+    return {call_id: _decision(call_id, answer, question) for call_id, question in asked.items()}
+
+
+def _decision(call_id: str, given: Any, question: Mapping[str, Any]) -> Mapping[str, Any]:
+    if isinstance(given, Mapping) and cast("Mapping[str, Any]", given).get("decision") in _DECISIONS:
+        return {**cast("Mapping[str, Any]", given), **question}
+    if question["kind"] == "question":
+        return {"decision": "answer", "value": given, **question}
+    raise Invalid(f"call {call_id}: an answer is a decision such as causeline.approve(), not {given!r}")
+
+
+class ToolItem:
+    """One tool as a node: its call is the scatter item `{id?, args}`, or stands in the state under `currentItem`. Writes `output`:
+    `{call_id, ok, result}`. A failed tool is a result."""
+
+    def __init__(self, tool: Tool) -> None:
+        self.tool = tool
+        self.toolbox = Toolbox([tool])
+
+    def check_answer(self, name: str, arguments: Any, decision: Mapping[str, Any]) -> None:
+        """Raises Invalid if a decision on a call cannot be carried out."""
+        check_decision_on(self.toolbox, name, arguments, decision)
+
+    async def visit(self, ctx: Context) -> Outcome:
+        """Run the call, or pause for a decision on it."""
+        scope = ctx.find(RunScope) or bare_scope(0)
+        talk = ChannelConversation(_ITEM_OPTIONS, self.toolbox, _NOBODY, scope)
+        talk.path = ctx.path
+        item: Any = ctx.item if ctx.item is not None else ctx.state.get("currentItem")
+        entry: Mapping[str, Any] = cast("Mapping[str, Any]", item) if isinstance(item, Mapping) else {}
+        fallback = derive("call_", scope.run_id, ctx.step, list(ctx.path))
+        asked = {"id": entry.get("id") or fallback, "name": self.tool.name, "args": entry.get("args", entry.get("arguments", {}))}
+        (call,) = read_calls({CALLS: [asked]}, CALLS, "", fallback)
+        step = await _carry_out(ctx, talk, [call])
+        if step.questions:
+            return _paused(step)
+        row = step.calls[call.id]
+        return Outcome("done", {"output": {"call_id": row.call_id, "ok": bool(row.ok), "result": row.result}})
+
+
+async def _carry_out(ctx: Context, talk: ChannelConversation, calls: Sequence[ToolCall]) -> ToolStep:
+    """Run the calls that can run, as the tools step of an agent does."""
+    talk.transcript.open = {call.id: (talk.asked_node(call), call.name, call.arguments) for call in calls}
+    kept: Mapping[str, Any] = ctx.state.get(PARTIAL) or {}
+    ledger = ctx.find(Ledger)
+    rows, new = _rows(ctx, talk, calls, kept, ledger)
+    if ledger is None:
+        ledger = VisitLedger(rows)
+        talk.scope.answers = _answers(ctx.answer, kept.get("asked") or {})
+    elif new:
+        await ledger.move(new)
+    step = ToolStep(ctx, talk, ledger, rows)
+    await step.run()
+    return step
+
+
+_ITEM_OPTIONS = Options(model="")
+_NOBODY = ScriptedModel(())
+"""The tools node asks no model."""
