@@ -4,10 +4,10 @@
     graph = (Graph("urn:example:loop").node("agent", agent).node("tools", nodes.tool_exec(tools=[lookup]))
              .edge("agent", "tools", when="_tool_call_name!=").edge("tools", "agent").entry("main", "agent"))
 
-They work on plain channels: `input` (text), `messages` (a list of `{role, content, tool_calls, tool_call_id, is_error}`, OpenAI's
+They work on plain channels: `input` (text), `messages` (a list of `{role, content, tool_calls, tool_call_id, is_error}`; OpenAI's
 shape is read too; both nodes declare the reducer `append` for it, under `override` they write the whole history), `output`,
-`_tool_call_name`, `_tool_calls` (`{id, name, args}`) and `_tool_policy`. In a run of a runtime (`causeline.GraphProgram`) they use the ledger and the log as an
-Agent does; in a bare Dispatcher they run without.
+`_tool_call_name`, `_tool_calls` (`{id, name, args}`) and `_tool_policy`. In a run of a runtime (`causeline.GraphProgram`) they use ledger
+and log as an Agent does; in a bare Dispatcher they run without.
 """
 
 from collections.abc import Iterable
@@ -45,8 +45,8 @@ def tool_exec(*, iri: str = "urn:causeline:node:tool_exec", tools: Iterable[Tool
     `tool_error_mode="raise"` by `error` after a tool failed.
 
     Options: `use_tools`, `skills`, `skill_dir`, `tool_approval`, `tool_error_mode`, `tool_timeout`, `tool_retries`, `tool_concurrency`,
-    `human_key` and the state keys. An answer is a decision `{decision, value?, reason?}`, or a map from call id to decision where several are open; to a
-    question also the plain value. Raises Invalid for wrong options, at once.
+    `human_key` and the state keys. An answer is a decision `{decision, value?, reason?}`, or a map from call id to decision where several
+    are open; to a question also the plain value. Raises Invalid for wrong options, at once.
     """
     checked = Options.checked("tool_exec", **options)
     toolbox = Toolbox(with_human_key(tools, checked.human_key, always=True), use=checked.use_tools, skills=checked.skill_set())

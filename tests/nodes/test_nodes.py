@@ -100,16 +100,6 @@ async def test_the_tool_budget_counts_per_turn_and_the_last_call_has_no_tools() 
     assert (result.status, result.state["output"], ran) == ("completed", "enough", ["lookup a"])
 
 
-async def test_messages_of_a_history_are_read_once() -> None:
-    speaker = nodes._Speaker(nodes.Options.checked(model=ScriptedModel([])), nodes.Toolbox())  # pyright: ignore[reportPrivateUsage]
-    history: list[Any] = [{"role": "user", "content": "a"}]
-    first = speaker._messages(history)  # pyright: ignore[reportPrivateUsage]
-    message = first[0]
-    history.append({"role": "assistant", "content": "b"})
-    assert speaker._messages(history)[0] is message  # pyright: ignore[reportPrivateUsage]
-    assert len(speaker._messages(history)) == 2  # pyright: ignore[reportPrivateUsage]
-
-
 def test_wrong_options_are_refused_when_the_node_is_made() -> None:
     with pytest.raises(Invalid, match="tool_approval"):
         nodes.tool_exec(tool_approval="denyy")

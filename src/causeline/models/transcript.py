@@ -135,6 +135,8 @@ class Transcript:
                 self.open = {call_id: ((asked or {}).get(call_id, ""), name, args) for call_id, (_, name, args) in self.open.items()}
             case "tool":
                 name, arguments = self.open.get(message.tool_call_id or "", ("", "", None))[1:]
+                for decision in message.decisions:
+                    self._decision({"method": "decision", "call_id": message.tool_call_id, **decision})
                 self._result(message, name, "")
                 self._count_repeat(name, arguments, message.text)
             case _:

@@ -4,6 +4,7 @@ Law: pure. What is neither is refused with its place, before a model is asked.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from causeline.errors import Invalid
@@ -20,11 +21,18 @@ def read_messages(values: Sequence[Any], channel: str, start: int = 0) -> list[M
     messages: list[Message] = []
     for place, value in enumerate(values, start):
         try:
-            messages.append(value if isinstance(value, Message) else Message.from_json(_as_ours(value)))
+            messages.append(value if isinstance(value, Message) else _message(value))
         except InvalidMessage as error:
             lines = [f"{channel}[{place}]: {line}" for line in error.findings]
             raise Invalid(f"{channel}[{place}]: {error.message}", findings=lines) from error
     return messages
+
+
+def _message(value: Any) -> Message:
+    shaped = _as_ours(value)
+    reasoning: Any = cast("dict[str, Any]", shaped).pop("reasoning", None) if isinstance(shaped, dict) else None
+    message = Message.from_json(shaped)
+    return replace(message, reasoning=tuple(cast("list[Any]", reasoning))) if isinstance(reasoning, list) else message
 
 
 def _as_ours(value: Any) -> Any:
@@ -45,9 +53,9 @@ def _call_as_ours(value: Any) -> Any:
     call: Mapping[str, Any] = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
     function = call.get("function")
     if not isinstance(function, Mapping):
-        return value
+        return cast("object", value)
     wanted = cast("Mapping[str, Any]", function)
-    arguments = wanted.get("arguments") or {}
+    arguments: Any = wanted.get("arguments") or {}
     return {
         "id": call.get("id") or "",
         "name": wanted.get("name"),
@@ -57,7 +65,7 @@ def _call_as_ours(value: Any) -> Any:
 
 def written(ctx: Context, channel: str, messages: Sequence[Message]) -> list[Any]:
     """What is written for new messages: the tail where the channel appends, else the whole history."""
-    tail = [message.to_json() for message in messages]
+    tail = [{**message.to_json(), **({"reasoning": list(message.reasoning)} if message.reasoning else {})} for message in messages]
     return tail if ctx.reducer(channel) == "append" else [*(ctx.state.get(channel) or ()), *tail]
 
 

@@ -16,7 +16,6 @@ from causeline.agent.own_graph.channel_messages import read_calls, unasked, writ
 from causeline.agent.own_graph.tool_policy import stricter
 from causeline.agent.react.call_results import append_id, logged
 from causeline.agent.react.tool_step import ToolStep
-from causeline.causal.payload import with_decisions
 from causeline.errors import Invalid
 from causeline.graph.node import Context, Outcome
 from causeline.models.messages import Message, ToolCall
@@ -113,8 +112,8 @@ class ToolsNode:
             tool = self.toolbox.get(row.name)
             node = next(append for append in logged(talk, row) if append.kind == "tool_result")
             text = shorten(text, tool.max_chars if tool else 50_000, append_id(node))
-        text = with_decisions(text, row.decisions)
-        return Message("tool", text, tool_call_id=row.call_id, is_error=not row.ok, id=talk.scope.result_message_id(row.call_id))
+        name, decisions = talk.scope.result_message_id(row.call_id), tuple(map(dict, row.decisions))
+        return Message("tool", text, tool_call_id=row.call_id, is_error=not row.ok, id=name, decisions=decisions)
 
 
 def _rows(
