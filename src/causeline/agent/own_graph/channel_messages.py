@@ -31,7 +31,7 @@ def read_messages(values: Sequence[Any], channel: str, start: int = 0) -> list[M
 def _message(value: Any) -> Message:
     shaped = _as_ours(value)
     reasoning: Any = cast("dict[str, Any]", shaped).pop("reasoning", None) if isinstance(shaped, dict) else None
-    message = Message.from_json(shaped)
+    message = Message.from_json(cast("object", shaped))
     return replace(message, reasoning=tuple(cast("list[Any]", reasoning))) if isinstance(reasoning, list) else message
 
 
