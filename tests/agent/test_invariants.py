@@ -99,7 +99,7 @@ async def act(s: Any, what: str, ran: Any, place: int) -> Any:
 
 
 CAUSES = {
-    "inference": None, "system": None, "goal": None, "tool_call": {"inference"}, "tool_result": {"tool_call"}, "answer": {"inference"},
+    "inference": None, "system": None, "goal": None, "tool_call": {"inference"}, "tool_result": {"tool_call", "verification"}, "verification": {"tool_call"}, "answer": {"inference"},
     "protocol_error": {"inference", "tool_result"}, "semantic": {"answer", "tool_result", "semantic"},
 }  # fmt: skip
 
