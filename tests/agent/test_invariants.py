@@ -99,7 +99,8 @@ async def act(s: Any, what: str, ran: Any, place: int) -> Any:
 
 
 CAUSES = {
-    "inference": None, "system": None, "goal": None, "tool_call": {"inference"}, "tool_result": {"tool_call", "verification"}, "verification": {"tool_call"}, "answer": {"inference"},
+    "inference": None, "system": None, "goal": None, "tool_call": {"inference"}, "answer": {"inference"},
+    "tool_result": {"tool_call", "verification"}, "verification": {"tool_call"},
     "protocol_error": {"inference", "tool_result"}, "semantic": {"answer", "tool_result", "semantic"},
 }  # fmt: skip
 
@@ -116,7 +117,7 @@ def check_log(log: Any) -> None:
             call_ids += [one["id"] for one in node.payload["calls"]]
             assert node.parents
         if node.kind == "tool_result":
-            (asked,) = node.parents
+            (asked,) = [parent for parent in node.parents if log.node(parent).kind == "tool_call"]
             assert log.node(asked).payload["call_id"] == node.payload["call_id"]
             assert asked not in answered
             answered.add(asked)
