@@ -11,6 +11,7 @@ from typing import Any, Literal, Never
 from causeline.adapters.hcl import read_hcl
 from causeline.adapters.models.model_names import Candidate, Fault, candidates
 from causeline.adapters.stores import open_store
+from causeline.adapters.tools.mcp_tools import mcp
 from causeline.agent.definition import AgentDefinition
 from causeline.agent.manifest.manifest import GRAPHS, InvalidManifest, Manifest, ManifestFinding, manifest_from_plain, read_manifest
 from causeline.agent.manifest.source import read_source
@@ -196,7 +197,7 @@ def open(
 def load_agent(path: str | Path, **overrides: Any) -> Agent:
     """The agent of a manifest file (`agent.toml`, `.json`, `.hcl`). `overrides` stand in for options of the file; relative paths in
     them start at the working directory, those in the file beside it. Raises Invalid with every finding, by line."""
-    manifest = read_manifest(path, _from_here(overrides), readers={".hcl": read_hcl})
+    manifest = read_manifest(path, _from_here(overrides), readers={".hcl": read_hcl}, connect=mcp)
     faults = _candidates(manifest.options)[1]
     if faults:
         findings = _placed(Path(path), faults)
@@ -246,7 +247,7 @@ async def examine_agent(path: str | Path) -> tuple[str | None, Sequence[Any]]:
     """The name of a manifest file's agent (None if it cannot be built) and every finding: those of the file, and each model that
     cannot be opened here, for want of such a kind, a script, a key or a package. Nothing is sent anywhere. Raises Missing."""
     try:
-        manifest = read_manifest(path, readers={".hcl": read_hcl})
+        manifest = read_manifest(path, readers={".hcl": read_hcl}, connect=mcp)
     except Invalid as error:
         return None, error.findings or (error.message,)
     found, wrong = _candidates(manifest.options)
@@ -269,4 +270,4 @@ async def examine_agent(path: str | Path) -> tuple[str | None, Sequence[Any]]:
 
 def agent_of(stored: Mapping[str, Any]) -> Agent:
     """The agent of a run, from what the run has stored, with the tools' files as they are now."""
-    return Agent.from_manifest(manifest_from_plain(stored))
+    return Agent.from_manifest(manifest_from_plain(stored, connect=mcp))

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from causeline.causal import canonical
-from causeline.tools.result_json import NotPlain, plain, result_text, visible_text
+from causeline.models.transcript import result_text
+from causeline.tools.result_json import NotPlain, plain, visible_text
 
 
 class Level(enum.IntEnum):

@@ -288,3 +288,11 @@ def _decided_on(content: Content, decided: Sequence[Any]) -> Content:
 def result_text(result: Any) -> str:
     """A tool result as the model reads it: text as it is, anything else as JSON."""
     return result if isinstance(result, str) else canonical(result).decode()
+
+
+def result_words(result: Any) -> str:
+    """A tool result for people to read: of parts that are no text, their types."""
+    content = result_content(result)
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] if part["type"] == "text" else f"[{part['type']}]" for part in content)

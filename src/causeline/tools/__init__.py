@@ -1,5 +1,8 @@
 """Doing what a model asks: tools, their policies, and one way to execute a call."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from causeline.tools.approval import Approve, Ask, Deny
 from causeline.tools.execute import Executed
 from causeline.tools.human import ask_human
@@ -8,6 +11,12 @@ from causeline.tools.tool import InvalidTool, Resource, Tool, ToolContext, ToolE
 from causeline.tools.toolbox import Toolbox
 from causeline.tools.toolset import Toolset
 from causeline.tools.workspace import workspace_tools
+
+if TYPE_CHECKING:
+    from causeline.adapters.tools.mcp_tools import mcp
+
+_ADAPTERS = {"mcp": "mcp_tools"}
+"""Tools that need other people's libraries stand in an adapter, which is imported when one is first used."""
 
 __all__ = [
     "Approve",
@@ -24,6 +33,15 @@ __all__ = [
     "Toolbox",
     "Toolset",
     "ask_human",
+    "mcp",
     "schema_tool",
     "workspace_tools",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ADAPTERS:
+        raise AttributeError(f"module 'causeline.tools' has no attribute {name!r}")
+    found = getattr(import_module(f"causeline.adapters.tools.{_ADAPTERS[name]}"), name)
+    globals()[name] = found
+    return found

@@ -15,12 +15,13 @@ from typing import Any
 from causeline.causal import Append, canonical
 from causeline.errors import CauselineError, Invalid, Refused, words_of
 from causeline.models.messages import Json
+from causeline.models.transcript import result_text
 from causeline.models.unicode_text import is_clean
 from causeline.run.ledger import Call
 from causeline.tools.arguments import Prepared, prepare
 from causeline.tools.containment import from_outside
 from causeline.tools.json_schema import shortened
-from causeline.tools.result_json import plain, result_text, visible_text
+from causeline.tools.result_json import plain, visible_text
 from causeline.tools.tool import InvalidTool, Resource, Tool, ToolContext, ToolError, ToolResult
 from causeline.tools.tool_retry import Sleep, with_retries
 from causeline.tools.tool_timeout import bounded
@@ -203,7 +204,7 @@ def _taken(value: ToolResult) -> Executed:
 
 def _kept(value: Any) -> Any:
     result = plain(value)
-    cut = bound(result_text(result))
+    cut = bound(result if isinstance(result, str) else canonical(result).decode())
     return result if cut is None else cut
 
 

@@ -44,11 +44,6 @@ def plain(value: Any) -> Any:
     return result
 
 
-def result_text(value: Any) -> str:
-    """A plain value as a model reads it: text as it is, anything else as canonical JSON."""
-    return value if isinstance(value, str) else canonical(value).decode()
-
-
 def visible_text(text: str) -> str:
     r"""`text` with lone surrogates written as `\udXXX`."""
     return text.encode(errors="backslashreplace").decode()

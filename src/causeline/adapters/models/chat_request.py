@@ -84,10 +84,13 @@ class ChatMessages:
         if isinstance(message.content, str):
             return body, ()
         parts = known_parts(message.content)
-        media = tuple(part for part in parts if part["type"] != "text")
-        texts = [part["text"] for part in parts if part["type"] == "text"]
+        media = tuple(part for part in parts if part["type"] in self._server.parts)
+        texts = [
+            part["text"] if part["type"] == "text" else f"[{part['type']}: not shown, this model does not take it]"
+            for part in parts
+            if part not in media
+        ]
         if media:
-            self._check(media)
             texts.append(f"[{len(media)} attached: see the next message]")
         body["content"] = "\n".join(texts)
         named = {"type": "text", "text": f"Attached to the result of call {body['tool_call_id']}:"}

@@ -4,9 +4,10 @@ Law: a manifest is understood whole or refused with every finding at once, each 
 has lines, its line. What is kept of it (`to_plain`) is a manifest again, and needs the tools' files but not this one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,21 +16,25 @@ from causeline.agent.manifest.source import Place, Reader, Source, UnreadableTex
 from causeline.agent.option_rules import meant
 from causeline.agent.options import OPTION_NAMES, Options, option_findings, readable, skill_findings
 from causeline.agent.react.remember import REMEMBER
-from causeline.errors import Invalid, Missing
+from causeline.errors import CauselineError, Invalid, Missing
 from causeline.models.messages import Json
 from causeline.tools.approval import approval_findings
 from causeline.tools.function import as_tool
 from causeline.tools.result_json import NotPlain, plain
 from causeline.tools.tool import POLICY, InvalidTool, Tool
 from causeline.tools.toolbox import Toolbox, hint
+from causeline.tools.toolset import Toolset
 
 GRAPHS = ("react", "react-flat")
-_TABLES = ("agent", "graph", "tools", "context", "server")
-_NOT_YET = {"mcp": "MCP servers are not available in this version", "memory": "long-term memory is not available in this version"}
+_TABLES = ("agent", "graph", "tools", "mcp", "context", "server")
+_NOT_YET = {"memory": "long-term memory is not available in this version"}
 _ELSEWHERE = {"graph": "write [graph] type = ...", "tools": "write [[tools]] python = ...", "base_dir": "it is the file's directory"}
 _OPTIONS = tuple(name for name in readable("file") if name != "memory")
 _ONLY_PYTHON = tuple(name for name in OPTION_NAMES if name not in (*_OPTIONS, *_ELSEWHERE, "memory"))
 _TOOL_KEYS = ("python", "name", "description", *POLICY)
+_SERVER_KEYS = ("name", "command", "url", "env", "headers_env", "allow", "timeout")
+Connect = Callable[..., Toolset]
+"""Makes the toolset of an MCP server from the keys of an `[[mcp]]` table and the directory `cwd`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +62,13 @@ class Manifest:
     """An agent as its file says it. `context` is the run's first context object, `tokens` maps access tokens to owners."""
 
     options: Options
-    tools: tuple[Tool, ...]
+    tools: tuple[Tool | Toolset, ...]
     context: Json = field(default_factory=dict[str, Any])
     tokens: Mapping[str, str] = field(default_factory=dict[str, str])
     references: tuple[Json, ...] = ()
     """The `[[tools]]` entries, their files by absolute path."""
+    servers: tuple[Json, ...] = ()
+    """The `[[mcp]]` entries."""
 
     def to_plain(self) -> Json:
         """The same manifest as JSON, with skills and tool files resolved. Access tokens are left out."""
@@ -71,12 +78,20 @@ class Manifest:
             "agent": {name: options[name] for name in _OPTIONS},
             "graph": {"type": options["graph"]},
             "tools": [dict(each) for each in self.references],
+            "mcp": [dict(each) for each in self.servers],
             "context": self.context,
         }
 
 
-def read_manifest(path: str | Path, overrides: Mapping[str, Any] | None = None, *, readers: Mapping[str, Reader] | None = None) -> Manifest:
-    """The manifest in a file. `overrides` stand in for options of `[agent]`; `readers` know further endings, such as `.hcl`.
+def read_manifest(
+    path: str | Path,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    readers: Mapping[str, Reader] | None = None,
+    connect: Connect | None = None,
+) -> Manifest:
+    """The manifest in a file. `overrides` stand in for options of `[agent]`; `readers` know further endings, such as `.hcl`; `connect`
+    makes toolsets of MCP servers.
 
     Raises Missing if the file is not there, InvalidManifest with every finding.
     """
@@ -86,14 +101,14 @@ def read_manifest(path: str | Path, overrides: Mapping[str, Any] | None = None, 
     except UnreadableText as error:
         finding = ManifestFinding(error.message.removeprefix(f"{path}: "), "", str(path), error.line)
         raise InvalidManifest(str(finding), findings=(finding,)) from error
-    return _Reading(source).manifest(overrides or {})
+    return _Reading(source, connect).manifest(overrides or {})
 
 
-def manifest_from_plain(data: Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> Manifest:
+def manifest_from_plain(data: Mapping[str, Any], overrides: Mapping[str, Any] | None = None, *, connect: Connect | None = None) -> Manifest:
     """The manifest `to_plain` gave, with the tool files as they are now. Raises InvalidManifest with every finding."""
     base = data.get("base_dir")
     rest = {key: value for key, value in data.items() if key != "base_dir"}
-    return _Reading(Source("stored agent", Path(base) if isinstance(base, str) else Path(), rest, {})).manifest(overrides or {})
+    return _Reading(Source("stored agent", Path(base) if isinstance(base, str) else Path(), rest, {}), connect).manifest(overrides or {})
 
 
 def environment_findings(options: Options, environ: Mapping[str, str]) -> list[str]:
@@ -114,8 +129,9 @@ def environment_findings(options: Options, environ: Mapping[str, str]) -> list[s
 class _Reading:
     """One manifest under examination; collects findings."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, connect: Connect | None) -> None:
         self.source = source
+        self.connect = connect
         self.findings: list[ManifestFinding] = []
 
     def manifest(self, overrides: Mapping[str, Any]) -> Manifest:
@@ -127,12 +143,14 @@ class _Reading:
         for name, line in option_findings(values):
             self._say(line, "agent", name)
         tools, references = self._tools()
+        servers, entries = self._servers()
+        tools.extend(servers)
         context, tokens = self._context(), self._tokens()
         if not self.findings:
             options = Options.checked(**values)
             self._together(options, tools)
             if not self.findings:
-                return Manifest(options, tuple(tools), context, tokens, tuple(references))
+                return Manifest(options, tuple(tools), context, tokens, tuple(references), tuple(entries))
         findings = sorted(self.findings, key=lambda finding: finding.line or 0)
         lines = "\n".join(str(finding) for finding in findings)
         raise InvalidManifest(f"The agent cannot be built:\n{lines}", findings=findings)
@@ -197,15 +215,41 @@ class _Reading:
             return kind if kind in GRAPHS else str((self.source.directory / kind).resolve())
         return None
 
-    def _tools(self) -> tuple[list[Tool], list[Json]]:
-        entries: Any = self.source.data.get("tools", [])
+    def _entries(self, key: str) -> range:
+        """The places in a list of tables."""
+        entries: Any = self.source.data.get(key, [])
         if not isinstance(entries, list):
-            self._say("expected a list of tables; write [[tools]]", "tools")
-            return [], []
-        tools: dict[str, Tool] = {}
+            self._say(f"expected a list of tables; write [[{key}]]", key)
+            return range(0)
+        return range(len(cast(list[Any], entries)))
+
+    def _servers(self) -> tuple[list[Toolset], list[Json]]:
+        servers: list[Toolset] = []
+        entries: list[Json] = []
+        for index in self._entries("mcp"):
+            entry = self._table("mcp", index)
+            for key in entry:
+                if key not in _SERVER_KEYS:
+                    self._unknown(key, _SERVER_KEYS, "mcp", index)
+            if any(before["name"] == entry.get("name") for before in entries):
+                self._say(f"two servers are named {entry['name']}", "mcp", index, "name")
+            known = {key: value for key, value in entry.items() if key in _SERVER_KEYS}
+            try:
+                if self.connect is not None:
+                    servers.append(self.connect(**{"name": "", **known}, cwd=self.source.directory))
+                entries.append({"name": "", **known})
+            except CauselineError as error:
+                for line in error.findings if isinstance(error, Invalid) and error.findings else (error.message,):
+                    key, _, fault = str(line).partition(": ")
+                    message, place = (fault, ("mcp", index, key)) if key in _SERVER_KEYS else (str(line), ("mcp", index))
+                    self._say(message, *place)
+        return servers, entries
+
+    def _tools(self) -> tuple[list[Tool | Toolset], list[Json]]:
+        tools: dict[str, Tool | Toolset] = {}
         references: list[Json] = []
         with modules_beside(self.source.directory) as modules:
-            for index in range(len(cast(list[Any], entries))):
+            for index in self._entries("tools"):
                 entry = self._table("tools", index)
                 before = len(self.findings)
                 for key in entry:
@@ -214,7 +258,8 @@ class _Reading:
                 found = self._referred(modules, entry.get("python"), index)
                 if len(self.findings) == before:
                     for tool in self._configured(found, entry, index):
-                        if tools.setdefault(tool.name, tool) is not tool:
+                        name = tool.name if isinstance(tool, Tool) else entry["python"]
+                        if tools.setdefault(name, tool) is not tool and isinstance(tool, Tool):
                             self._say(f"two tools are named {tool.name}; give one another name", "tools", index)
                     references.append({**entry, "python": self._absolute(modules, entry["python"])})
         return list(tools.values()), references
@@ -232,13 +277,18 @@ class _Reading:
             return []
         return list(cast(list[Any], found)) if isinstance(found, list | tuple) else [found]
 
-    def _configured(self, found: list[Any], entry: Json, index: int) -> list[Tool]:
+    def _configured(self, found: list[Any], entry: Json, index: int) -> list[Tool | Toolset]:
         changes = {key: value for key, value in entry.items() if key != "python"}
         if len(found) != 1 and {"name", "description"} & set(changes):
             self._say(f"{entry['python']} is {len(found)} tools; a name or description is for one", "tools", index)
             return []
-        tools: list[Tool] = []
+        tools: list[Tool | Toolset] = []
         for each in found:
+            if isinstance(each, Toolset) and not isinstance(each, type):
+                if changes:
+                    self._say(f"{entry['python']} is a toolset, which has its own {', '.join(changes)}", "tools", index)
+                tools.append(each)
+                continue
             try:
                 tool = replace(as_tool(each), **changes)
                 Toolbox([tool])
@@ -272,16 +322,17 @@ class _Reading:
                 self._say("a token maps to the name of its owner", "server", "tokens")
         return tokens
 
-    def _together(self, options: Options, tools: list[Tool]) -> None:
-        """What only shows when options, tools and skills are put together."""
-        offered = [*(tool.name for tool in tools), *([REMEMBER] if options.offers_remember else [])]
+    def _together(self, options: Options, tools: list[Tool | Toolset]) -> None:
+        """What only shows when options, tools and skills are put together. What toolsets offer is not known yet."""
+        offered = [*(tool.name for tool in tools if isinstance(tool, Tool)), *([REMEMBER] if options.offers_remember else [])]
+        is_all = all(isinstance(tool, Tool) for tool in tools)
         used = options.use_tools
-        for name in () if used is None or used in ("*", "all") else (used,) if isinstance(used, str) else used:
-            if name not in offered:
+        for name in () if used is None or used in ("*", "all") or not is_all else (used,) if isinstance(used, str) else used:
+            if not any(fnmatchcase(tool, name) for tool in offered):
                 self._say(f"{name}: {hint(name, offered)}", "agent", "use_tools")
         approval: Any = options.tool_approval
         if isinstance(approval, Mapping):
-            for line in approval_findings(cast(Json, approval), offered):
+            for line in approval_findings(cast(Json, approval), offered if is_all else None):
                 self._say(line, "agent", "tool_approval")
         for line in skill_findings(options):
             self._say(line, "agent", "skills")

@@ -11,7 +11,7 @@ from causeline.agent.react.remember import REMEMBER, note
 from causeline.causal import Append, identity
 from causeline.events import RunEvent
 from causeline.graph.node import Context
-from causeline.models.transcript import result_text
+from causeline.models.transcript import result_text, result_words
 from causeline.run.ledger import Call
 from causeline.run.scope import RunScope, merged
 from causeline.tools.execute import evidence
@@ -47,7 +47,7 @@ def tell_result(ctx: Context, call: Call, scope: RunScope) -> None:
             type="tool_call_result",
             tool_call_id=call.call_id,
             message_id=scope.result_message_id(call.call_id),
-            content=result_text(call.result),
+            content=result_words(call.result),
             is_error=not call.ok,
         )
     )
