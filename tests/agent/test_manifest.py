@@ -178,10 +178,10 @@ def test_all_findings_come_at_once_with_line_and_place(folder):
         f"agent.toml:25: tools[3].approval: lookup: 'sometimes' is not an approval mode; {WORDS}",
         'agent.toml:27: tools[4].python: required; write python = "module:function"',
         "agent.toml:29: tools[5]: tools:pair is 2 tools; a name or description is for one",
-        "agent.toml:33: mcp[0]: MCP servers are not available in this version",
+        "agent.toml:33: mcp[0]: MCP servers cannot be reached from here",
         "agent.toml:35: memory: long-term memory is not available in this version",
         "agent.toml:38: server.port: unknown key; known are tokens",
-        "agent.toml:39: unheard: unknown key; known are agent, graph, tools, context, server",
+        "agent.toml:39: unheard: unknown key; known are agent, graph, tools, mcp, context, server",
     ]
 
 

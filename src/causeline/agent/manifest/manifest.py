@@ -234,9 +234,11 @@ class _Reading:
             if any(before["name"] == entry.get("name") for before in entries):
                 self._say(f"two servers are named {entry['name']}", "mcp", index, "name")
             known = {key: value for key, value in entry.items() if key in _SERVER_KEYS}
+            if self.connect is None:
+                self._say("MCP servers cannot be reached from here", "mcp", index)
+                continue
             try:
-                if self.connect is not None:
-                    servers.append(self.connect(**{"name": "", **known}, cwd=self.source.directory))
+                servers.append(self.connect(**{"name": "", **known}, cwd=self.source.directory))
                 entries.append({"name": "", **known})
             except CauselineError as error:
                 for line in error.findings if isinstance(error, Invalid) and error.findings else (error.message,):
