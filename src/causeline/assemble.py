@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Never
 
+from causeline import graph
 from causeline.adapters.hcl import read_hcl
 from causeline.adapters.models.model_names import Candidate, Fault, candidates
 from causeline.adapters.stores import open_store
 from causeline.adapters.tools.mcp_tools import mcp
 from causeline.agent.definition import AgentDefinition
 from causeline.agent.manifest.manifest import GRAPHS, InvalidManifest, Manifest, ManifestFinding, manifest_from_plain, read_manifest
+from causeline.agent.manifest.modules import attribute, modules_beside
 from causeline.agent.manifest.source import read_source
 from causeline.agent.option_rules import SERVER_OPTIONS
 from causeline.agent.options import OPTION_NAMES, InvalidOptions, Options
@@ -28,7 +30,7 @@ from causeline.policy import RetryPolicy
 from causeline.runtime.engine_room import GRACE_SECONDS
 from causeline.runtime.handle import RunResult
 from causeline.runtime.inputs import Prompt
-from causeline.runtime.program import Program
+from causeline.runtime.program import GraphProgram, Program
 from causeline.runtime.runtime import Runtime
 from causeline.runtime.times import SystemClock
 from causeline.tools.approval import ApprovalMode
@@ -205,6 +207,29 @@ def load_agent(path: str | Path, **overrides: Any) -> Agent:
     return Agent.from_manifest(manifest)
 
 
+def load_program(target: str | Path, **overrides: Any) -> Program:
+    """What the command line calls an agent: a manifest file, or `module:name` or `file.py:name` for an Agent or a GraphProgram made in
+    Python. `overrides` stand in for options of a manifest. Raises Missing, Invalid."""
+    python = _python_name(target)
+    if python is None:
+        return load_agent(target, **overrides)
+    module, name = python
+    if overrides:
+        raise Invalid(f"{target} is made in Python, so {', '.join(overrides)} cannot be set from outside; change it where it is made")
+    place = Path(module)
+    with modules_beside(place.parent if module.endswith(".py") else Path.cwd()) as modules:
+        program: Any = attribute(modules.load(place.name if module.endswith(".py") else module), name, module)
+    if not isinstance(program, AgentDefinition | GraphProgram):
+        raise Invalid(f"{target} is {type(program).__name__}; an agent is a causeline.Agent or a causeline.GraphProgram")
+    return program
+
+
+def _python_name(target: str | Path) -> tuple[str, str] | None:
+    """The module (or file) and the name in `module:name`; None for a manifest file."""
+    module, divider, name = str(target).rpartition(":")
+    return (module, name) if divider and name.isidentifier() and not Path(target).is_file() else None
+
+
 def _placed(path: Path, faults: Iterable[tuple[str, CauselineError]]) -> list[ManifestFinding]:
     """What is wrong with the models of a manifest, each with its line."""
     source = read_source(path, {".hcl": read_hcl})
@@ -244,9 +269,12 @@ def _path_from_here(path: Any) -> Any:
 
 
 async def examine_agent(path: str | Path) -> tuple[str | None, Sequence[Any]]:
-    """The name of a manifest file's agent (None if it cannot be built) and every finding: those of the file, and each model that
+    """The name of an agent (None if it cannot be built) and every finding: those of its file or its graph, and each model that
     cannot be opened here, for want of such a kind, a script, a key or a package. Nothing is sent anywhere. Raises Missing."""
     try:
+        if _python_name(path) is not None:
+            program = load_program(path)
+            return program.name, graph.check(program.document, program.nodes, program.documents)
         manifest = read_manifest(path, readers={".hcl": read_hcl}, connect=mcp)
     except Invalid as error:
         return None, error.findings or (error.message,)

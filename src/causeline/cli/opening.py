@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from causeline.assemble import Agent, agent_of, load_agent
+from causeline.assemble import agent_of, load_program
 from causeline.assemble import open as open_runtime
 from causeline.cli.shared_arguments import STORE_VARIABLE
 from causeline.cli.signals import on_signal
@@ -18,6 +18,7 @@ from causeline.cli.views.error_report import CTRL_C
 from causeline.cli.views.terminal import set_aside
 from causeline.errors import Missing
 from causeline.runtime.engine_room import GRACE_SECONDS
+from causeline.runtime.program import Program
 from causeline.runtime.records import ACTIVE, Run
 from causeline.runtime.runtime import Runtime
 
@@ -26,7 +27,7 @@ TERMINATED = 128 + signal.SIGTERM
 
 
 @asynccontextmanager
-async def opened(store: str, *agents: Agent, new: bool = False, grace: float = GRACE_SECONDS) -> AsyncGenerator[Runtime]:
+async def opened(store: str, *agents: Program, new: bool = False, grace: float = GRACE_SECONDS) -> AsyncGenerator[Runtime]:
     """A runtime over the store. Without `new` a SQLite file must be there: looking at a store that is not there is a slip.
 
     The agents are closed with it. Raises Missing.
@@ -39,7 +40,14 @@ async def opened(store: str, *agents: Agent, new: bool = False, grace: float = G
             yield runtime
     finally:
         for agent in agents:
-            await agent.aclose()
+            await let_go(agent)
+
+
+async def let_go(agent: Program) -> None:
+    """Close what an agent holds, if it holds anything."""
+    close = getattr(agent, "aclose", None)
+    if close is not None:
+        await close()
 
 
 def exists(store: str) -> bool:
@@ -81,17 +89,17 @@ def place(store: str) -> str:
     return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:***@", store)
 
 
-def agent_from(file: Path, *, model: str | None = None, base_url: str | None = None) -> Agent:
-    """The agent of a file, with what the command line says instead."""
-    given = {"model": model, "base_url": base_url}
-    return load_agent(file, **{name: value for name, value in given.items() if value is not None})
+def agent_from(target: str, *, model: str | None = None, base_url: str | None = None) -> Program:
+    """The agent of a file or of a Python module, with what the command line says instead."""
+    overrides = {"model": model, "base_url": base_url}
+    return load_program(target, **{name: value for name, value in overrides.items() if value is not None})
 
 
-def agent_for(run: Run, file: Path | None) -> Agent:
-    """The agent of a file, else the one stored with the run. Raises Missing if there is neither, and for an imported run: an agent
+def agent_for(run: Run, target: str | None) -> Program:
+    """The agent that is named, else the one stored with the run. Raises Missing if there is neither, and for an imported run: an agent
     says which code is loaded and which key goes to which server, and that is not for a file from elsewhere to decide."""
-    if file is not None:
-        return load_agent(file)
+    if target is not None:
+        return load_program(target)
     if run.epoch == 0 and run.status not in ACTIVE:
         raise Missing(f"run {run.id} was not run here, and the agent stored with it is not trusted; name one with --agent FILE", run=run.id)
     if run.manifest is None:

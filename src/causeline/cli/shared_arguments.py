@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -21,9 +20,11 @@ Store = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for another program.")]
 EventsAsJson = Annotated[bool, typer.Option("--json", help="Print one event a line as JSON, then one object with the result.")]
-AgentFile = Annotated[Path, typer.Option("--agent", "-a", metavar="FILE", help="The agent: agent.toml, .json or .hcl.")]
+AgentFile = Annotated[
+    str, typer.Option("--agent", "-a", metavar="AGENT", help="The agent: agent.toml, .json, .hcl, or module:name, file.py:name.")
+]
 OtherAgent = Annotated[
-    Path | None, typer.Option("--agent", "-a", metavar="FILE", help="Use this agent instead of the one stored with the run.")
+    str | None, typer.Option("--agent", "-a", metavar="AGENT", help="Use this agent instead of the one stored with the run.")
 ]
 Model = Annotated[
     str | None, typer.Option(metavar="NAME", help="Use this model instead of the agent's: openai:NAME, local:smollm2, scripted:FILE.")

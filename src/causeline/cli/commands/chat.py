@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 import typer
 
-from causeline.assemble import Agent
 from causeline.cli.opening import agent_from, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, AgentFile, BaseUrl, Model, Store, store_words
 from causeline.cli.views.ask_person import decide
@@ -25,6 +24,7 @@ from causeline.cli.views.run_end import described, outcome
 from causeline.cli.views.terminal import Terminal
 from causeline.errors import CauselineError
 from causeline.runtime.handle import RunHandle, RunResult
+from causeline.runtime.program import Program
 from causeline.runtime.runtime import Runtime
 
 _HELP = "Ctrl-C stops a turn or leaves a question open; exit or Ctrl-D leaves the conversation."
@@ -65,7 +65,7 @@ def command(
 class Chat:
     """One conversation. `session` is None until the first turn of a new one."""
 
-    def __init__(self, runner: asyncio.Runner, agent: Agent, store: str, session: str | None) -> None:
+    def __init__(self, runner: asyncio.Runner, agent: Program, store: str, session: str | None) -> None:
         self.session = session
         self._runner = runner
         self._agent = agent

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, is_dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -18,7 +17,7 @@ from causeline.cli.views.terminal import Terminal, set_aside
 
 
 def command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The agent: agent.toml, .json or .hcl.")], as_json: AsJson = False
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="agent.toml, .json, .hcl, or module:name.")], as_json: AsJson = False
 ) -> None:
     """List everything that is wrong with an agent's file, by line.
 
@@ -26,14 +25,14 @@ def command(
     Nothing is run and nothing is sent. Exit code 1 if there are any findings.
     """
     with set_aside() if as_json else nullcontext():  # its modules may print
-        name, findings = asyncio.run(examine_agent(file))
+        name, findings = asyncio.run(examine_agent(agent))
     if as_json:
         print(line({"agent": name, "findings": [finding_row(one) for one in findings]}))
     else:
         terminal = Terminal()
         for finding in findings:
             terminal.say(clean(str(finding)))
-        told = f"{file}: {counted(len(findings), 'finding')}" if findings else f"ok: agent {name}"
+        told = f"{agent}: {counted(len(findings), 'finding')}" if findings else f"ok: agent {name}"
         terminal.say(told, "bad" if findings else "good")
     raise typer.Exit(FAILED if findings else 0)
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from causeline.cli.opening import agent_for, leave, opened
+from causeline.cli.opening import agent_for, leave, let_go, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, EventsAsJson, OnBusy, OtherAgent, RunName, Store
 from causeline.cli.views.follow import follow, view
 
@@ -36,6 +36,6 @@ def command(
                 further = await runtime.start(program, prompt, session=before.session, at=at, on_busy=on_busy)
                 return (await follow(runtime, further, shown)).code
             finally:
-                await program.aclose()
+                await let_go(program)
 
     leave(fork(), aside=as_json)

@@ -1,12 +1,16 @@
 """`causeline run`: one prompt, one run."""
 
+import json
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from causeline.cli.opening import agent_from, leave, opened
-from causeline.cli.shared_arguments import DEFAULT_STORE, AgentFile, BaseUrl, EventsAsJson, Model, OnBusy, Store
+from causeline.cli.shared_arguments import DEFAULT_STORE, AgentFile, BaseUrl, EventsAsJson, Model, OnBusy, Store, store_words
+from causeline.cli.views.clean_text import command as command_line
+from causeline.cli.views.clean_text import line
 from causeline.cli.views.follow import follow, view
 from causeline.cli.views.terminal import Terminal
 
@@ -19,6 +23,11 @@ def command(
         str | None, typer.Option("--run-id", metavar="ID", help="A name for the run; a known run is shown again, not repeated.")
     ] = None,
     at: Annotated[str | None, typer.Option(metavar="CK", help="Start from this checkpoint instead of the session's head.")] = None,
+    context: Annotated[str | None, typer.Option(metavar="JSON", help="The context object that the run starts with.")] = None,
+    tools: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Tools that you execute: a JSON list of {name, description, parameters}.")
+    ] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Only store the run; `causeline worker` or `resume` drives it.")] = False,
     on_busy: OnBusy = "reject",
     model: Model = None,
     base_url: BaseUrl = None,
@@ -34,15 +43,41 @@ def command(
     if not text.strip():
         raise typer.BadParameter("there is nothing to ask; write a question, or - to read one from standard input", param_hint="PROMPT")
 
+    start_context, own_tools = json_option("--context", context), json_option("--tools", tools.read_text("utf-8-sig") if tools else None)
     shown = view(store, as_json=as_json)
 
     async def run() -> int:
         asked = agent_from(agent, model=model, base_url=base_url)
         async with opened(store, asked, new=True) as runtime:
             place = (await runtime.checkpoint(at)).session if at is not None and session is None else session
-            handle = await runtime.start(asked, text, session=place, run_id=run_id, at=at, on_busy=on_busy)
+            handle = await runtime.start(
+                asked, text, session=place, run_id=run_id, at=at, context=start_context, tools=own_tools, on_busy=on_busy, drive=not detach
+            )
+            if detach:
+                return _stored(handle.id, handle.session, store, as_json=as_json)
             if (await runtime.run(handle.id)).status == "queued":
                 Terminal(error=True).say("waiting for the session's other run to end ...", "quiet")
             return (await follow(runtime, handle, shown)).code
 
     leave(run(), aside=as_json)
+
+
+def json_option(option: str, text: str | None) -> Any:
+    """The value of an option that is JSON; () for one that is not given. Raises typer.BadParameter."""
+    if text is None:
+        return None if option == "--context" else ()
+    try:
+        return json.loads(text)
+    except ValueError as fault:
+        raise typer.BadParameter(f"this is not JSON: {fault}", param_hint=option) from None
+
+
+def _stored(run: str, session: str, store: str, *, as_json: bool) -> int:
+    """Say where a run is that nobody drives yet."""
+    if as_json:
+        print(line({"run": run, "session": session, "status": "queued"}))
+        return 0
+    terminal = Terminal()
+    terminal.say(f"run      {run}\nsession  {session}", "quiet")
+    terminal.say(f"stored, to be driven by a worker or by: {command_line('resume', run, *store_words(store))}")
+    return 0

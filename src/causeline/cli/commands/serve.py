@@ -2,16 +2,15 @@
 
 from collections.abc import Mapping
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from causeline.assemble import Agent
 from causeline.cli.opening import agent_from, place
 from causeline.cli.shared_arguments import DEFAULT_STORE, Store
 from causeline.cli.views.terminal import Terminal
 from causeline.errors import Invalid, Missing
+from causeline.runtime.program import Program
 
 if TYPE_CHECKING:
     import uvicorn
@@ -38,7 +37,7 @@ def command(
     from causeline.api import app  # noqa: PLC0415 - only this command needs it
     from causeline.api.application import tokens_from_environment  # noqa: PLC0415 - only this command needs it
 
-    served = [agent_from(Path(name)) for name in agents]
+    served = [agent_from(name) for name in agents]
     tokens: dict[str, str] = {}
     for agent in served:
         tokens.update(_settings(agent).get("tokens") or {})
@@ -73,7 +72,7 @@ def _announce(server: "uvicorn.Server", words: str) -> None:
     Terminal().say(f"{words} (Ctrl-C or SIGTERM drains; the API is described at /docs)", "quiet")
 
 
-def _settings(agent: Agent) -> Mapping[str, Any]:
+def _settings(agent: Program) -> Mapping[str, Any]:
     """What the agent's file says under [server]: `tokens` (token -> owner) and `cors` (origins)."""
     settings = (agent.manifest() or {}).get("server")
     return cast("Mapping[str, Any]", settings) if isinstance(settings, Mapping) else {}

@@ -3,7 +3,6 @@
 import asyncio
 import signal
 from collections.abc import Coroutine, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -20,8 +19,8 @@ from causeline.runtime.runtime import Runtime
 
 def command(
     agent: Annotated[
-        list[Path] | None,
-        typer.Option("--agent", "-a", metavar="FILE", help="An agent for runs that do not carry theirs; may be given several times."),
+        list[str] | None,
+        typer.Option("--agent", "-a", metavar="AGENT", help="An agent for runs that do not carry theirs; may be given several times."),
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Drive at most so many runs at the same time.")] = 16,
     grace: Annotated[float, typer.Option(min=0, help="Seconds that begun calls may take to finish when it is told to stop.")] = 30.0,
