@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from causeline.errors import CauselineError, Conflict, Corrupt, Exhausted, Invalid, Missing, Misuse, Refused, Unavailable
     from causeline.runtime.handle import RunFailed, RunHandle, RunResult
     from causeline.runtime.interrupts import answer, approve, deny, edit, fail, record, retry
+    from causeline.runtime.program import GraphProgram
     from causeline.runtime.runtime import Runtime
     from causeline.tools.approval import Approve, Ask, Deny
     from causeline.tools.function import tool
@@ -34,6 +35,7 @@ _HOME = {
     "RunHandle": "runtime.handle",
     "RunResult": "runtime.handle",
     "Runtime": "runtime.runtime",
+    "GraphProgram": "runtime.program",
     "answer": "runtime.interrupts",
     "approve": "runtime.interrupts",
     "deny": "runtime.interrupts",
@@ -57,6 +59,7 @@ __all__ = [  # noqa: RUF022  (grouped by what they are for)
     "open",
     "tool",
     "Runtime",
+    "GraphProgram",
     "RunHandle",
     "RunResult",
     "RunFailed",

@@ -14,6 +14,7 @@ from causeline.api.agent_routes import agent_routes
 from causeline.api.agui_routes import agui_routes
 from causeline.api.doors import Doors
 from causeline.api.limits import Guard, RequestLimits
+from causeline.api.log_routes import log_routes
 from causeline.api.run_routes import run_routes
 from causeline.api.session_routes import session_routes
 from causeline.assemble import open as open_runtime
@@ -81,7 +82,7 @@ def tokens_from_environment() -> Mapping[str, str]:
 
 def _routes(doors: Doors) -> APIRouter:
     routes = APIRouter()
-    for part in (agent_routes, session_routes, run_routes, agui_routes):
+    for part in (agent_routes, session_routes, run_routes, log_routes, agui_routes):
         routes.include_router(part(doors))
     return routes
 

@@ -81,7 +81,7 @@ def session_row(session: Session) -> Json:
 def run_row(run: Run) -> Json:
     """A run without what only the runtime needs: its lease, and the definition of its agent."""
     row = asdict(run)
-    hidden = ("owner", "manifest", "holder", "beat", "epoch", "queue", "cancel_requested")
+    hidden = ("owner", "manifest", "holder", "beat", "queue", "cancel_requested")
     return {name: value for name, value in row.items() if name not in hidden}
 
 

@@ -4,9 +4,9 @@ import base64
 import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import Request
+from fastapi import Query, Request
 
 from causeline.api.access import Access
 from causeline.api.problems import Problem
@@ -17,6 +17,8 @@ from causeline.runtime.runtime import Runtime
 
 MAX_PAGE = 200
 DEFAULT_PAGE = 50
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="Rows a page.")]
+After = Annotated[str | None, Query(max_length=512, description="`next` of the page before.")]
 
 
 @dataclass

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Body, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from causeline.api.bodies import Json, NewRun, Page, interrupt_row, run_row
-from causeline.api.doors import Doors
+from causeline.api.doors import DEFAULT_PAGE, After, Doors, Limit, after_cursor, page
 from causeline.api.limits import JsonRoute
 from causeline.api.streams import EventStream, frame, stream
 from causeline.errors import Invalid, Missing
@@ -37,6 +37,11 @@ class RunViews:
     async def start_run_in_session(self, request: Request, session_id: str, body: Annotated[NewRun, Body()]) -> Response:
         """Start a run in a session, answer its open questions, or fork it from a checkpoint."""
         return await _start(self._doors, request, session_id, body)
+
+    async def list_all_runs(self, request: Request, limit: Limit = DEFAULT_PAGE, after: After = None) -> Page:
+        """The caller's runs of all sessions, newest first."""
+        runtime = await self._doors.runtime_of(request)
+        return Page(**page(await runtime.runs(limit=limit + 1, after=after_cursor(after), newest=True), limit, run_row))
 
     async def read_run(self, request: Request, run_id: str) -> Json:
         """One run."""
@@ -68,6 +73,10 @@ class RunViews:
         runtime = await self._doors.runtime_of(request)
         return Page(data=[call_row(row) for row in await runtime.calls(run_id)])
 
+    async def list_interrupts(self, request: Request, session: str | None = None) -> Page:
+        """The caller's questions, open and closed."""
+        return Page(data=[interrupt_row(row) for row in await (await self._doors.runtime_of(request)).interrupts(session)])
+
     async def list_run_interrupts(self, request: Request, run_id: str) -> Page:
         """The run's questions, open and closed."""
         runtime = await self._doors.runtime_of(request)
@@ -82,12 +91,14 @@ def run_routes(doors: Doors) -> APIRouter:
     routes.post("/sessions/{session_id}/runs", status_code=200, responses={**SSE, 202: {"description": "Detached."}})(
         views.start_run_in_session
     )
+    routes.get("/runs")(views.list_all_runs)
     routes.get("/runs/{run_id}")(views.read_run)
     routes.get("/runs/{run_id}/events", responses={**SSE, 204: {"description": "The run has ended; there is nothing after now."}})(
         views.follow_run
     )
     routes.post("/runs/{run_id}/cancel", status_code=202)(views.cancel_run)
     routes.get("/runs/{run_id}/calls")(views.list_calls)
+    routes.get("/interrupts")(views.list_interrupts)
     routes.get("/runs/{run_id}/interrupts")(views.list_run_interrupts)
     return routes
 

@@ -5,12 +5,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query, Request, Response
 
 from causeline.api.bodies import Json, NewSession, Page, checkpoint_row, interrupt_row, run_row, session_row
-from causeline.api.doors import DEFAULT_PAGE, MAX_PAGE, Doors, after_cursor, page
+from causeline.api.doors import DEFAULT_PAGE, After, Doors, Limit, after_cursor, page
 from causeline.api.limits import JsonRoute
 from causeline.errors import Invalid
-
-Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="Rows a page.")]
-After = Annotated[str | None, Query(max_length=512, description="`next` of the page before.")]
 
 
 class SessionViews:

@@ -6,17 +6,17 @@ import signal
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import typer
 
 from causeline.assemble import agent_of, load_program
 from causeline.assemble import open as open_runtime
-from causeline.cli.shared_arguments import STORE_VARIABLE
+from causeline.cli.shared_arguments import STORE_VARIABLE, is_server
 from causeline.cli.signals import on_signal
 from causeline.cli.views.error_report import CTRL_C
 from causeline.cli.views.terminal import set_aside
-from causeline.errors import Missing
+from causeline.errors import Invalid, Missing
 from causeline.runtime.engine_room import GRACE_SECONDS
 from causeline.runtime.program import Program
 from causeline.runtime.records import ACTIVE, Run
@@ -32,6 +32,12 @@ async def opened(store: str, *agents: Program, new: bool = False, grace: float =
 
     The agents are closed with it. Raises Missing.
     """
+    if is_server(store):
+        from causeline.client import Client  # noqa: PLC0415 - commands that ask no server start faster without
+
+        async with Client(store) as client:
+            yield cast("Runtime", client)  # it has the verbs that commands ask for
+        return
     if not new and not exists(store):
         file = store.removeprefix(_SQLITE)
         raise Missing(f"there is no store at {file}; `causeline run` makes one, --store or {STORE_VARIABLE} names another")
@@ -41,6 +47,12 @@ async def opened(store: str, *agents: Program, new: bool = False, grace: float =
     finally:
         for agent in agents:
             await let_go(agent)
+
+
+def own_store(store: str, what: str) -> None:
+    """Raises Invalid where a command that needs the store itself was given a server."""
+    if is_server(store):
+        raise Invalid(f"{what} works on a store, not through a server; name the store with --store")
 
 
 async def let_go(agent: Program) -> None:
@@ -89,15 +101,21 @@ def place(store: str) -> str:
     return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:***@", store)
 
 
-def agent_from(target: str, *, model: str | None = None, base_url: str | None = None) -> Program:
-    """The agent of a file or of a Python module, with what the command line says instead."""
+def agent_from(target: str, store: str, *, model: str | None = None, base_url: str | None = None) -> Program:
+    """The agent of a file or of a Python module, with what the command line says instead; of a server the one of this name there."""
+    if is_server(store):
+        if model is not None or base_url is not None:
+            raise Invalid("an agent on a server keeps its model; leave --model and --base-url out")
+        return cast("Program", target)
     overrides = {"model": model, "base_url": base_url}
     return load_program(target, **{name: value for name, value in overrides.items() if value is not None})
 
 
-def agent_for(run: Run, target: str | None) -> Program:
+def agent_for(run: Run, target: str | None, store: str) -> Program:
     """The agent that is named, else the one stored with the run. Raises Missing if there is neither, and for an imported run: an agent
     says which code is loaded and which key goes to which server, and that is not for a file from elsewhere to decide."""
+    if is_server(store):
+        return cast("Program", target or run.agent)
     if target is not None:
         return load_program(target)
     if run.epoch == 0 and run.status not in ACTIVE:

@@ -13,9 +13,10 @@ Store = Annotated[
     str,
     typer.Option(
         "--store",
+        "--server",
         envvar=STORE_VARIABLE,
         metavar="URL",
-        help="Where sessions are kept: sqlite:///FILE, postgresql://HOST/DATABASE or memory://.",
+        help="Where sessions are kept: sqlite:///FILE, postgresql://HOST/DATABASE, or the http:// address of a server.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for another program.")]
@@ -36,6 +37,11 @@ OnBusy = Annotated[
     Literal["reject", "enqueue", "cancel"],
     typer.Option("--on-busy", help="If a run of the session is under way: refuse, wait for it, or cancel it."),
 ]
+
+
+def is_server(store: str) -> bool:
+    """True for the address of a causeline server, which does what a command asks for."""
+    return store.startswith(("http://", "https://"))
 
 
 def store_words(store: str) -> Sequence[str]:

@@ -6,12 +6,16 @@ from typing import Any, Self, TypeVar, cast
 
 import httpx2
 
+from causeline.causal import AgentState, CausalNode, verify_export
 from causeline.client.rows import call_row, record
 from causeline.client.transport import Transport
 from causeline.events import Event
 from causeline.models.messages import Message
+from causeline.run.scope import Recalled
+from causeline.runtime.branch_history import Branch
+from causeline.runtime.export_import import rows_of
 from causeline.runtime.handle import After, RunHandle, RunResult
-from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Interrupt, OnBusy, Run, Session
+from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Interrupt, InterruptState, Link, OnBusy, Run, Session
 
 Record = TypeVar("Record", Session, Run, Checkpoint, Interrupt)
 PAGE = 200
@@ -51,8 +55,9 @@ class Client:
         context: Mapping[str, Any] | None = None,
         tools: Sequence[Mapping[str, Any]] = (),
         on_busy: OnBusy = "reject",
+        drive: bool = True,
     ) -> RunHandle:
-        """Start a run on the server; it goes on whoever follows it."""
+        """Start a run on the server; it goes on whoever follows it. The server drives it, whatever `drive` says."""
         body = {
             "agent": _name(agent),
             "run_id": run_id,
@@ -137,6 +142,13 @@ class Client:
             answered_by=next((row.answered_by for row in asked if row.answered_by), None),
         )
 
+    async def final(self, run_id: str) -> RunResult:
+        """How the chain of answers that begins with this run ended."""
+        result = await self.result(run_id)
+        while result.answered_by is not None:
+            result = await self.result(result.answered_by)
+        return result
+
     # reading
 
     async def run(self, run_id: str) -> Run:
@@ -179,10 +191,14 @@ class Client:
     async def calls(self, run_id: str) -> Sequence[CallRow]:
         return [call_row(row) for row in (await self._server.json("GET", f"/v1/runs/{run_id}/calls"))["data"]]
 
-    async def interrupts(self, session: str | None = None, *, run: str | None = None) -> Sequence[Interrupt]:
-        """Questions of a run, or those that are open in a session."""
-        path = f"/v1/runs/{run}/interrupts" if run is not None else f"/v1/sessions/{session}/interrupts"
-        return [record(Interrupt, row) for row in (await self._server.json("GET", path))["data"]]
+    async def interrupts(
+        self, session: str | None = None, *, run: str | None = None, status: Sequence[InterruptState] = ()
+    ) -> Sequence[Interrupt]:
+        """Questions of a run, of a session, or all."""
+        path = f"/v1/runs/{run}/interrupts" if run is not None else "/v1/interrupts"
+        rows = await self._server.json("GET", path, query={"session": session})
+        found = [record(Interrupt, row) for row in rows["data"]]
+        return [row for row in found if not status or row.state in status]
 
     async def query(self, sparql: str, *, session: str | None = None) -> Any:
         """SPARQL over the caller's provenance, in the shapes of `Runtime.query`."""
@@ -193,6 +209,38 @@ class Client:
         except ValueError:
             return data.decode()
         return found["boolean"] if "boolean" in found else found["results"]["bindings"]
+
+    async def checkpoint(self, checkpoint: str) -> Checkpoint:
+        return record(Checkpoint, await self._server.json("GET", f"/v1/checkpoints/{checkpoint}"))
+
+    async def links(self, session: str, at: str | None = None) -> Sequence[Link]:
+        """The branch with its nodes, out of an export that is verified here."""
+        bundle = verify_export(await self.export(session, at))
+        return rows_of(bundle, bundle.owner, "")[2]
+
+    async def branch(self, session: str, at: str | None = None) -> Branch:
+        """Log, channels and messages at a checkpoint (None: the session's head)."""
+        return Branch.read(await self.links(session, at))
+
+    async def log_with(self, node_id: str, session: str | None = None) -> AgentState:
+        return AgentState.from_json(await self._server.json("GET", f"/v1/nodes/{node_id}/log", query={"session": session}))
+
+    async def why(self, node_id: str, session: str | None = None) -> Sequence[CausalNode]:
+        return (await self.log_with(node_id, session)).why(node_id)
+
+    async def recall(self, session: str | None = None, query: str = "", *, k: int = 5, max_tokens: int = 1000) -> Recalled:
+        found = await self._server.json("GET", "/v1/recall", query={"session": session, "query": query, "k": k, "max_tokens": max_tokens})
+        return Recalled(found["text"], found["citations"])
+
+    async def stored_events(self, run_id: str, after: int = 0) -> Sequence[Event]:
+        """The events that are durable at this moment."""
+        last, events = (await self.run(run_id)).last_event, list[Event]()
+        if last > after:
+            async for event in self.events(run_id, after):
+                events.append(event)
+                if event["seq"] >= last:
+                    break
+        return events
 
     # keeping
 

@@ -53,7 +53,7 @@ def command(
     shown = view(store, as_json=as_json)
 
     async def answer() -> int:
-        given = agent_from(agent) if agent is not None else None
+        given = agent_from(agent, store) if agent is not None else None
         async with opened(store, *([given] if given else [])) as runtime:
             further = await runtime.answer(run, {interrupt: told}, agent=given)
             if not as_json:

@@ -46,7 +46,7 @@ def command(
     """
     code = 0
     with asyncio.Runner() as runner:
-        chat = Chat(runner, agent_from(agent, model=model, base_url=base_url), store, session)
+        chat = Chat(runner, agent_from(agent, store, model=model, base_url=base_url), store, session)
         try:
             chat.talk()
         except EOFError:

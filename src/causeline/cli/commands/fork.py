@@ -31,7 +31,7 @@ def command(
     async def fork() -> int:
         async with opened(store) as runtime:
             before = await runtime.run(run)
-            program = agent_for(before, agent)
+            program = agent_for(before, agent, store)
             try:
                 further = await runtime.start(program, prompt, session=before.session, at=at, on_busy=on_busy)
                 return (await follow(runtime, further, shown)).code

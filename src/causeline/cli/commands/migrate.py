@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from causeline.cli.opening import exists, leave, opened, place
+from causeline.cli.opening import exists, leave, opened, own_store, place
 from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, Store
 from causeline.cli.views.clean_text import line
 from causeline.cli.views.terminal import Terminal
@@ -14,6 +14,7 @@ def command(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:
     Every command does this when it opens a store; this one does nothing else. A store of a later causeline is refused, and left
     as it is.
     """
+    own_store(store, "migrate")
     fresh = not exists(store)
 
     async def migrate() -> None:

@@ -20,7 +20,7 @@ def command(run: RunName, agent: OtherAgent = None, store: Store = DEFAULT_STORE
     shown = view(store, as_json=as_json)
 
     async def resume() -> int:
-        given = agent_from(agent) if agent is not None else None
+        given = agent_from(agent, store) if agent is not None else None
         async with opened(store, *([given] if given else [])) as runtime:
             ended = (await runtime.run(run)).status not in ACTIVE
             seen = await skipped(runtime, run, shown)

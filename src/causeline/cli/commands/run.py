@@ -47,7 +47,7 @@ def command(
     shown = view(store, as_json=as_json)
 
     async def run() -> int:
-        asked = agent_from(agent, model=model, base_url=base_url)
+        asked = agent_from(agent, store, model=model, base_url=base_url)
         async with opened(store, asked, new=True) as runtime:
             place = (await runtime.checkpoint(at)).session if at is not None and session is None else session
             handle = await runtime.start(

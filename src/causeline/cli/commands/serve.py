@@ -37,7 +37,7 @@ def command(
     from causeline.api import app  # noqa: PLC0415 - only this command needs it
     from causeline.api.application import tokens_from_environment  # noqa: PLC0415 - only this command needs it
 
-    served = [agent_from(name) for name in agents]
+    served = [agent_from(name, store) for name in agents]
     tokens: dict[str, str] = {}
     for agent in served:
         tokens.update(_settings(agent).get("tokens") or {})

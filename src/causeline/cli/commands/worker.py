@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from causeline.cli.opening import agent_from, leave, opened, place
+from causeline.cli.opening import agent_from, leave, opened, own_store, place
 from causeline.cli.shared_arguments import DEFAULT_STORE, Store
 from causeline.cli.signals import on_signal
 from causeline.cli.views.clean_text import one_line
@@ -33,9 +33,10 @@ def command(
     back once the calls that have begun are finished, and leaves with 0. Another worker goes on with them at once. A second signal
     stops at once.
     """
+    own_store(store, "a worker")
 
     async def work() -> None:
-        agents = [agent_from(file) for file in agent or ()]
+        agents = [agent_from(file, store) for file in agent or ()]
         stop = _Stop()
         with on_signal(signal.SIGTERM, stop.press), on_signal(signal.SIGINT, stop.press):
             async with opened(store, *agents, new=True, grace=grace) as runtime:
