@@ -27,7 +27,8 @@ def pay(amount: int) -> str:
 
 script = [{"calls": [{"name": "look", "arguments": {"q": "x"}}]}, {"text": "Done."}]
 agent = causeline.Agent(ScriptedModel(script), name="mine", tools=[look])
-asker = causeline.Agent(ScriptedModel([{"calls": [{"name": "pay", "arguments": {"amount": 3}}]}, {"text": "Paid."}]), name="asker", tools=[pay])
+paying = [{"calls": [{"name": "pay", "arguments": {"amount": 3}}]}, {"text": "Paid."}]
+asker = causeline.Agent(ScriptedModel(paying), name="asker", tools=[pay])
 
 
 @graph.node("urn:t:hi", ports=("done",))
@@ -102,7 +103,7 @@ def test_a_server_carries_out_what_a_command_asks_for(folder):
             causeline("export", "s1", "-o", "s1.json", *at)
             causeline("delete", "s1", "--yes", *at)
             assert "s1" in causeline("import", "s1.json", *at)
-            assert "another one" in causeline("run", "other", "--agent", "mine", "--run-id", "r1", *at, code=1)
+            assert "another body" in causeline("run", "other", "--agent", "mine", "--run-id", "r1", *at, code=1)
             assert "works on a store" in causeline("migrate", *at, code=1)
         finally:
             serving.terminate()
