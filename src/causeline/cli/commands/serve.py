@@ -1,5 +1,6 @@
 """`causeline serve`: agents behind HTTP."""
 
+import signal
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -8,6 +9,7 @@ import typer
 
 from causeline.cli.opening import agent_from, place
 from causeline.cli.shared_arguments import DEFAULT_STORE, Store
+from causeline.cli.views.error_report import CTRL_C
 from causeline.cli.views.terminal import Terminal
 from causeline.errors import Invalid, Missing
 from causeline.runtime.program import Program
@@ -60,7 +62,12 @@ def command(
         _announce(listening, words)
 
     listening.startup = announced
-    listening.run()
+    # Once it has drained, uvicorn raises the signals it was stopped by again; by then there is nothing left to stop.
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        listening.run()
+    except KeyboardInterrupt:
+        raise typer.Exit(CTRL_C) from None
 
 
 def _announce(server: "uvicorn.Server", words: str) -> None:
