@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from causeline.errors import CauselineError, Conflict, Misuse, Unavailable
 from causeline.policy import Clock
@@ -26,6 +27,9 @@ HEALS = 10
 TOLD_AFTER = 4
 """A run that the store kept from being recorded is taken up again, at most so many times without getting a step
 further; whoever waits for it is told after fewer."""
+HELD_UP_AFTER = 7
+"""A run that has something to write and cannot is tried again for as long as it is held; whoever waits for it is told after so many
+tries, which take about six seconds."""
 STUBBORN_SECONDS = 5.0
 """How long a run may take to stop that is stopped; what does not stop by then is left."""
 RUNNERS = 256
@@ -37,6 +41,12 @@ class _Driven:
     task: asyncio.Task[None]
     loaded: Loaded | None = None
     cancelled: bool = False
+
+    def leave(self) -> None:
+        """Stop executing it here. What waits for the store is tried once more, no longer."""
+        if self.loaded is not None:
+            self.loaded.recorder.writes.hurry()
+        self.task.cancel()
 
 
 @dataclass(slots=True)
@@ -62,6 +72,7 @@ class Driving:
         self._driven: dict[Key, _Driven] = {}
         self._healing: dict[Key, asyncio.Task[None]] = {}
         self._broken: dict[Key, _Broken] = {}
+        self._held_up: dict[Key, _Broken] = {}
         self._closing = False
 
     def __len__(self) -> int:
@@ -117,7 +128,7 @@ class Driving:
         """These runs are still held in the store's eyes; any other one is somebody else's by now."""
         for key, driven in self._driven.items():
             if key not in held and driven.loaded is not None:
-                driven.task.cancel()
+                driven.leave()
 
     async def end(self, run: Run) -> None:
         """Claim a run and end it as cancelled where it stands, without its program."""
@@ -145,12 +156,14 @@ class Driving:
             with suppress(TimeoutError):
                 async with asyncio.timeout(grace):
                     await driven.loaded.recorder.drain()
-        driven.task.cancel()
+        driven.leave()
         await asyncio.wait((driven.task,), timeout=STUBBORN_SECONDS)
 
     async def _leave_at_once(self) -> None:
         tasks = [*self._healing.values(), *(driven.task for driven in self._driven.values())]
-        for task in tasks:
+        for driven in self._driven.values():
+            driven.leave()
+        for task in self._healing.values():
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=STUBBORN_SECONDS)
@@ -169,6 +182,9 @@ class Driving:
 
     def fault(self, key: Key) -> Exception | None:
         """Why whoever waits for a run need not wait any longer: what kept it from being recorded, or that this is closed."""
+        trouble = self.trouble(key)
+        if trouble is not None:
+            return trouble
         broken = self._broken.get(key)
         if broken is not None and (broken.times >= TOLD_AFTER or key not in self._healing) and key not in self._driven:
             return broken.error
@@ -180,9 +196,14 @@ class Driving:
             )
         return None
 
+    def trouble(self, key: Key) -> Exception | None:
+        """Why a run that goes on here cannot be recorded for some time now, if that is so."""
+        held_up = self._held_up.get(key)
+        return None if held_up is None or held_up.times < HELD_UP_AFTER else _not_recorded(held_up.error, key)
+
     def ails(self, key: Key) -> bool:
         """Whether something has kept the run from being recorded, so far."""
-        return key in self._broken
+        return key in self._broken or key in self._held_up
 
     # inside
 
@@ -191,6 +212,7 @@ class Driving:
         try:
             program = given.program or self.programs.of(run)
             driven.loaded = await self.runner(program).load(run, first_given(given.deps, getattr(program, "deps", None), self._deps))
+            driven.loaded.recorder.writes.told = partial(self._waits, run.key)
             if driven.cancelled or run.cancel_requested:
                 driven.loaded.cancel()
             if self._closing:
@@ -208,9 +230,19 @@ class Driving:
                 cancelled=driven.loaded is None and (driven.cancelled or run.cancel_requested),
             )
         finally:
+            self._held_up.pop(run.key, None)
             if self._driven.get(run.key) is driven:
                 del self._driven[run.key]
             self.feed.end(run.key)
+
+    def _waits(self, key: Key, error: Unavailable | None, tries: int) -> None:
+        """A run waits for the store with something to write, or does so no longer."""
+        if error is None:
+            self._held_up.pop(key, None)
+        else:
+            self._held_up[key] = _Broken(error, tries)
+            if tries == HELD_UP_AFTER:
+                self.feed.stir(key)
 
     async def _fell(self, run: Run, given: Given, error: BaseException, *, progressed: bool, cancelled: bool) -> None:
         """A run could not go on. Somebody else may have it; else it ends as failed, or as cancelled if it was to stop anyway; where the
@@ -259,6 +291,14 @@ class Driving:
                 del self._runners[next(iter(self._runners))]
             known = self._runners[id(program)] = (program, Runner(self.store, self.feed, self.clock, program, self._services))
         return known[1]
+
+
+def _not_recorded(error: Exception, key: Key) -> Unavailable:
+    """What whoever waits for a run is told that cannot be recorded at the moment."""
+    return Unavailable(
+        f"run {key[1]} cannot be recorded: {error}. What it has done is kept, and written as soon as that is possible while this process runs",
+        run=key[1],
+    )
 
 
 def first_given(*values: object) -> object:

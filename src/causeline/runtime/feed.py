@@ -43,13 +43,14 @@ class _Live:
 
 
 class Feed:
-    """Events of the runs of one store. `fault` says why a run will tell nothing more, where that is so; `watch` is called when this
-    process begins (True) and stops (False) to execute a run."""
+    """Events of the runs of one store. `fault` says why a run will tell nothing more, where that is so, `trouble` why one that is
+    executed here tells nothing at the moment; `watch` is called when this process begins (True) and stops (False) to execute a run."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._live: dict[Key, _Live] = {}
         self.fault: Callable[[Key], Exception | None] = lambda _key: None
+        self.trouble: Callable[[Key], Exception | None] = lambda _key: None
         self.watch: Callable[[Key, bool], object] = lambda _key, _begins: None
 
     def begin(self, key: Key) -> None:
@@ -63,6 +64,12 @@ class Feed:
             live.wake()
             self.watch(key, False)
 
+    def stir(self, key: Key) -> None:
+        """Whoever waits for events of a run looks again, for its `trouble`."""
+        live = self._live.get(key)
+        if live is not None:
+            live.wake()
+
     def publish(self, key: Key, first: int, events: Sequence[Mapping[str, Any]]) -> None:
         """These events are durable now."""
         live = self._live.get(key)
@@ -72,7 +79,7 @@ class Feed:
 
     async def follow(self, owner: str, run_id: str, after: int = 0) -> AsyncGenerator[Sequence[Mapping[str, Any]], None]:
         """Events above `after` as stored, with `seq`, in batches as they became durable; ends after the run's last one. Raises Missing,
-        and the `fault` of a run that tells nothing more and has not ended."""
+        the `fault` of a run that tells nothing more and has not ended, and the `trouble` of one that cannot at the moment."""
         cursor, token = after, 0
         while True:
             live = self._live.get((owner, run_id))
@@ -87,6 +94,9 @@ class Feed:
                     return
                 continue
             if ticket is not None:
+                trouble = self.trouble((owner, run_id))
+                if trouble is not None:
+                    raise trouble
                 await ticket
                 continue
             if (await self._row(owner, run_id)).status not in ACTIVE:

@@ -22,6 +22,8 @@ from causeline.runtime.records import ACTIVE, Run
 from causeline.runtime.store import Store
 from causeline.runtime.times import iso
 
+TROUBLE_SECONDS = 1.0
+"""How often whoever waits for a run looks whether the store keeps it from being recorded."""
 CANCEL_SECONDS = 0.05
 WAIT_SECONDS = 1.0
 TURN_SECONDS = 10.0
@@ -88,7 +90,7 @@ class LocalDispatch:
             else LoopHeart(store, clock, self.holder, beat_seconds, needed, held)
         )
         self._closing = False
-        feed.fault = self.driving.fault
+        feed.fault, feed.trouble = self.driving.fault, self.driving.trouble
 
     def open(self) -> None:
         """Begin to listen for cancels from other processes, and to speak for the runs of this one."""
@@ -303,7 +305,7 @@ class LocalDispatch:
             tasks = self.driving.tasks(key)
             if not tasks:
                 return
-            timeout = CANCEL_SECONDS if self.driving.ails(key) else None
+            timeout = CANCEL_SECONDS if self.driving.ails(key) else TROUBLE_SECONDS
             await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
 
     async def _ended_here(self, key: Key) -> None:

@@ -23,6 +23,7 @@ from causeline.runtime import records
 from causeline.runtime.branch_history import CALLS, LOG, add_usage
 from causeline.runtime.event_buffer import EventBuffer, ToldSoFar
 from causeline.runtime.interrupts import entries_of, interrupts_of
+from causeline.runtime.patient_writes import PatientWrites
 from causeline.runtime.records import Checkpoint, Commit, Interrupt, Run, RunPatch
 from causeline.runtime.store import Store
 from causeline.runtime.times import iso
@@ -79,6 +80,7 @@ class Recorder:
         self.steps = 0
         self.usage = dict(start.usage)
         self.opened = dict(start.opened)
+        self.writes = PatientWrites(store, clock)
         self.events = EventBuffer(start.told, clock, self._write_events)
         self._publish = publish
         self._state = start.state
@@ -126,14 +128,14 @@ class Recorder:
             await asyncio.Event().wait()  # the run is about to be handed back, which cancels this
         for call in calls:
             self._calls[call.call_id] = self._rows[call.call_id] = call
-        await _whole(self._write())
+        await self._whole(self._write())
 
     async def finish(self, call: Call) -> None:
         self._calls[call.call_id] = self._rows[call.call_id] = call
         self._settle()
         if all(one.state in FINISHED or one.client for one in self._calls.values()):
             return
-        await _whole(self._write(only_if_rows=True))
+        await self._whole(self._write(only_if_rows=True))
 
     # the journal
 
@@ -306,6 +308,19 @@ class Recorder:
                 return
             await self._commit(progress=progress, patch=patch)
 
+    async def _whole(self, write: Coroutine[Any, Any, None]) -> None:
+        """Await a write to its end, also where whoever awaits it is cancelled: half a write would leave this process
+        in doubt about what is durable. One that waits for the store is tried once more then."""
+        task = asyncio.create_task(write)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            self.writes.hurry()
+            await asyncio.wait((task,))
+            if not task.cancelled():
+                task.exception()  # kept, and raised at the next write
+            raise
+
     def _may_write(self) -> None:
         if self._failure is not None:
             raise self._failure
@@ -340,7 +355,7 @@ class Recorder:
             took_context=self._took_context if checkpoint is not None else None,
         )
         try:
-            await self.store.commit(commit)
+            await self.writes.write(commit)
         except Exception as error:
             self._failure = error  # nothing is written after a write that failed: what is durable stays a whole
             raise
@@ -365,16 +380,3 @@ def _opened(interrupt: Interrupt, agent: str) -> RunEvent:
         run=interrupt.run,
         path=[agent],
     )
-
-
-async def _whole(write: Coroutine[Any, Any, None]) -> None:
-    """Await a write to its end, also where whoever awaits it is cancelled: half a write would leave this process
-    in doubt about what is durable."""
-    task = asyncio.create_task(write)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait((task,))
-        if not task.cancelled():
-            task.exception()  # kept, and raised at the next write
-        raise

@@ -111,8 +111,8 @@ def first_of(group: ExceptionGroup[Exception]) -> Exception:
 def explained(error: Exception) -> tuple[str, Sequence[str], int]:
     """Message, hints and exit code of an error."""
     if isinstance(error, CauselineError):
-        hint = _CODES.get(_code(error)) or next((text for kind, text in _HINTS if isinstance(error, kind)), None)
-        if isinstance(error, Unavailable) and error.retry_after:
+        hint = _not_recorded(error) or _CODES.get(_code(error)) or next((text for kind, text in _HINTS if isinstance(error, kind)), None)
+        if isinstance(error, Unavailable) and error.retry_after and "run" not in error.facts:
             hint = f"Try again in {error.retry_after:.0f} s."
         return _message(error), [hint] if hint else [], USAGE if isinstance(error, Misuse) else FAILED
     if isinstance(error, OSError):
@@ -120,6 +120,15 @@ def explained(error: Exception) -> tuple[str, Sequence[str], int]:
         return clean(f"{place}{error.strerror or error}"), [], FAILED
     told = str(error).strip().partition("\n")[0]
     return clean(f"{type(error).__name__}: {told}"), [_UNFORESEEN], FAILED
+
+
+def _not_recorded(error: CauselineError) -> str | None:
+    """Advice on a run that began and that the store does not take any further: the same command would begin another one."""
+    run = error.facts.get("run")
+    if not isinstance(error, Unavailable) or run is None:
+        return None
+    run_id = clean(str(run))
+    return f"Mend that, then `causeline resume {run_id}`: it goes on where it stopped. The same command again would start a second run."
 
 
 def _code(error: CauselineError) -> str:

@@ -59,6 +59,8 @@ class Execution:
             if not task.done():
                 self.cancel()
                 await asyncio.wait({task})
+            if not task.cancelled():
+                task.exception()  # whoever cancels asks for no result
             raise
 
     def __aiter__(self) -> "_Events":
