@@ -295,10 +295,8 @@ class Driving:
 
 def _not_recorded(error: Exception, key: Key) -> Unavailable:
     """What whoever waits for a run is told that cannot be recorded at the moment."""
-    return Unavailable(
-        f"run {key[1]} cannot be recorded: {error}. What it has done is kept, and written as soon as that is possible while this process runs",
-        run=key[1],
-    )
+    kept = "What it has done is kept, and written as soon as that is possible while this process runs"
+    return Unavailable(f"run {key[1]} cannot be recorded: {error}. {kept}", run=key[1])
 
 
 def first_given(*values: object) -> object:
