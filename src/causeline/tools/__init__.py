@@ -13,9 +13,10 @@ from causeline.tools.toolset import Toolset
 from causeline.tools.workspace import workspace_tools
 
 if TYPE_CHECKING:
+    from causeline.adapters.tools.fetch_url import fetch_url
     from causeline.adapters.tools.mcp_tools import mcp
 
-_ADAPTERS = {"mcp": "mcp_tools"}
+_ADAPTERS = {"fetch_url": "fetch_url", "mcp": "mcp_tools"}
 """Tools that need other people's libraries stand in an adapter, which is imported when one is first used."""
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Toolbox",
     "Toolset",
     "ask_human",
+    "fetch_url",
     "mcp",
     "schema_tool",
     "workspace_tools",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import FunctionType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast, overload
+from weakref import WeakSet
 
 from causeline.errors import Misuse
 from causeline.models.messages import Json
@@ -188,8 +189,20 @@ def _check_function(given: object, name: str | None) -> None:
         )
 
 
+F = TypeVar("F", bound=Callable[..., Tool])
+_FACTORIES: "WeakSet[Callable[..., Tool]]" = WeakSet()
+
+
+def factory(function: F) -> F:
+    """Marks a function that makes a tool and needs no arguments for it: given as a tool itself, it stands for the one it makes."""
+    _FACTORIES.add(function)
+    return function
+
+
 def as_tool(thing: Any) -> Tool:
     """A tool, or a function made into one. Raises InvalidTool."""
+    if isinstance(thing, FunctionType) and thing in _FACTORIES:
+        return thing()
     if isinstance(thing, Tool):
         return thing
     if callable(thing) and not isinstance(thing, type):

@@ -12,8 +12,15 @@ from pathlib import Path
 from typing import cast
 
 from causeline.errors import Invalid
+from causeline.models.messages import Json
+from causeline.tools.tool import Tool, ToolContext, schema_tool
 
 MAX_BYTES = 1_000_000
+MAX_SHOWN = 4_000
+"""Characters of a skill's text that go into the system prompt; a longer one is read when it is needed."""
+READ_SKILL = "read_skill"
+SKILL_DIR = Path("skills")
+"""Where skills are looked for by name, unless another directory is given. It need not be there."""
 _KEYS = ("name", "description", "allowed-tools", "disallowed-tools")
 _IGNORED = ("license", "compatibility", "metadata", "version")
 _FENCE = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)(.*)", re.DOTALL | re.MULTILINE)
@@ -38,12 +45,48 @@ class Skill:
 
 
 def skill_text(skills: Iterable[Skill]) -> str:
-    """The skills as a part of a system prompt, "" if there are none."""
-    return "\n\n".join(f"### Skill: {skill.name} [system] — {skill.description}\n\n{skill.text.strip()}" for skill in skills)
+    """The skills as a part of a system prompt, "" if there are none: whole, or where they are long what they are about."""
+    return "\n\n".join(f"### Skill: {skill.name} [system] — {skill.description}\n\n{_shown(skill)}" for skill in skills)
+
+
+def _shown(skill: Skill) -> str:
+    if not is_long(skill):
+        return skill.text.strip()
+    return f"Its text has {len(skill.text.strip())} characters. Read it with {READ_SKILL}(name={skill.name!r}) before you use the skill."
+
+
+def is_long(skill: Skill) -> bool:
+    """Whether a skill's text is read only when it is needed."""
+    return len(skill.text.strip()) > MAX_SHOWN
+
+
+def skill_readers(skills: Iterable[Skill]) -> tuple[Tool, ...]:
+    """The tool that gives the text of long skills; none where there are none."""
+    texts = {skill.name: skill.text.strip() for skill in skills if is_long(skill)}
+    if not texts:
+        return ()
+
+    async def read(arguments: Json, _context: ToolContext) -> str:
+        return texts[arguments["name"]]
+
+    reader = schema_tool(
+        READ_SKILL,
+        "Read the whole text of a skill.",
+        {
+            "type": "object",
+            "properties": {"name": {"type": "string", "enum": sorted(texts), "description": "The skill."}},
+            "required": ["name"],
+            "additionalProperties": False,
+        },
+        read,
+        effects=False,
+        max_chars=MAX_BYTES,
+    )
+    return (reader,)
 
 
 def load_skills(skills: Iterable[Skill | str | Path], directory: Path | None, base: Path | None = None) -> tuple[Skill, ...]:
-    """The skills named: a Skill, a path, or a name in `directory` (`NAME.md`, `NAME/SKILL.md`, `NAME/NAME.md`).
+    """The skills named: a Skill, a path, or a name in `directory` (`NAME.md`, `NAME/SKILL.md`, `NAME/NAME.md`; default: `skills`).
 
     Relative paths start at `base` (default: the working directory). Raises InvalidSkill with every fault.
     """
@@ -54,7 +97,7 @@ def load_skills(skills: Iterable[Skill | str | Path], directory: Path | None, ba
             found.append(each)
             continue
         try:
-            found.append(read_skill(_find(each, directory, base or Path())))
+            found.append(skill_in(_find(each, directory or SKILL_DIR, base or Path())))
         except InvalidSkill as error:
             lines.extend(str(line) for line in error.findings)
     names = [skill.name for skill in found]
@@ -64,7 +107,7 @@ def load_skills(skills: Iterable[Skill | str | Path], directory: Path | None, ba
     return tuple(found)
 
 
-def read_skill(path: Path) -> Skill:
+def skill_in(path: Path) -> Skill:
     """The skill in a file. Front matter between two `---` lines gives `name` (default: the file's), `description`, and the two lists.
 
     A list is `[a, b]`, `a, b`, words with spaces between, or lines `- a`. Raises InvalidSkill with every fault.
@@ -95,15 +138,14 @@ def read_skill(path: Path) -> Skill:
     )
 
 
-def _find(named: str | Path, directory: Path | None, base: Path) -> Path:
+def _find(named: str | Path, directory: Path, base: Path) -> Path:
     places = [base / named]
-    if directory is not None and isinstance(named, str) and "/" not in named:
+    if isinstance(named, str) and "/" not in named:
         inside = base / directory
         places = [inside / f"{named}.md", inside / named / "SKILL.md", inside / named / f"{named}.md", inside / named, *places]
     found = next((place for place in places if place.is_file()), None)
     if found is None:
-        looked = "" if directory is None else f" in {base / directory} or"
-        raise _refused(f"{named}: no such skill{looked} at {base / named}")
+        raise _refused(f"{named}: no such skill in {base / directory} or at {base / named}")
     return found
 
 

@@ -101,6 +101,7 @@ class ToolContext:
     `idempotency_key` is the same for every attempt of this call, also after a crash, and no other call has it: give it to services that
     take such a key. `attempt` counts from 1. `deadline` is on the clock of `time.monotonic`. `context` is the run's client-visible object:
     read it, and change it by returning `ToolResult(context_patch=...)`. `timeout` and `retries`, where given, stand in for the tool's own.
+    `deps` is the object of the caller's that the run was started with, `memory` the agent's long-term memory, where there is one.
     `sub_run` starts a program, such as an agent, on a prompt as the run below this call, and waits for its end.
     """
 
@@ -115,6 +116,8 @@ class ToolContext:
     sub_run: Callable[[Any, str], Awaitable[SubRun]] | None = None
     timeout: float | None = None
     retries: int | None = None
+    deps: Any = None
+    memory: Any = None
 
     def emit_progress(self, data: Mapping[str, Any]) -> None:
         """Show progress to whoever follows the run. `data` is a JSON object; it is not kept in the log."""

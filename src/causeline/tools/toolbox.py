@@ -13,7 +13,7 @@ from typing import Any, cast
 from causeline.errors import CauselineError, Invalid
 from causeline.models.messages import Json, ToolSpec
 from causeline.tools.function import as_tool
-from causeline.tools.skills import Skill, skill_text
+from causeline.tools.skills import Skill, skill_readers, skill_text
 from causeline.tools.tool import InvalidTool, Tool, ToolContext, ToolError, schema_tool
 from causeline.tools.toolset import OpenToolsets, Toolset
 
@@ -55,7 +55,7 @@ class Toolbox:
         self.skills = tuple(skills)
         self._use = use
         self._given = tuple(_flat(tools))
-        self._beside = tuple(beside)
+        self._beside = tuple(beside) or skill_readers(self.skills)
         self._toolsets = OpenToolsets([thing for thing in self._given if not isinstance(thing, Tool)])
         self._offered = offered if self._toolsets.toolsets else ()
         self._put_together(self._offered or ())

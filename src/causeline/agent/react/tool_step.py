@@ -125,6 +125,7 @@ class ToolStep:
             sub_run=below(self.ctx, scope, call),
             timeout=tool.timeout if tool and tool.timeout is not None else options.tool_timeout,
             retries=tool.retries if tool and tool.retries else options.tool_retries,
+            deps=scope.deps,
         )
 
     def _remember(self, call: Call) -> Executed:
