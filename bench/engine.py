@@ -18,13 +18,13 @@ ITEMS = 10_000
 ROUTES: dict[str, str] = dict.fromkeys(("all-success", "partial", "all-error", "empty"), "join")
 
 
-@node("urn:bench:count", ports=("again", "done"))
+@node("urn:bench:count", ports=("again", "done"), inline=True)
 def count(ctx):
     number = ctx.state["n"] + 1
     return Outcome("again" if number < ITEMS else "done", {"n": number})
 
 
-@node("urn:bench:plain", ports=("success",))
+@node("urn:bench:plain", ports=("success",), inline=True)
 def plain(ctx):
     return Outcome("success", {"out": ctx.item})
 

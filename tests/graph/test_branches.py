@@ -181,7 +181,7 @@ async def test_quorum_fires_with_that_many_and_drops_the_rest():
     assert (result.status, result.state["got"]) == ("completed", ["done", "done"])
 
 
-async def test_a_branch_that_fails_lets_the_others_finish_their_visit_and_resume_runs_all():
+async def test_a_branch_that_fails_ends_the_run_promptly_and_resume_runs_what_was_cut():
     calls = []
 
     async def first(ctx):
@@ -193,14 +193,53 @@ async def test_a_branch_that_fails_lets_the_others_finish_their_visit_and_resume
 
     async def second(ctx):
         calls.append("b")
-        await asyncio.sleep(0.01)
+        if calls.count("b") == 1:
+            await asyncio.Event().wait()
         return Outcome("done", {"b": True})
 
     d = dispatcher(meeting(first, second, strategy="discard", target=None))
     result = await d.execute("urn:t:meet")
-    assert (result.status, result.error.code, result.state) == ("failed", "ValueError", {"b": True})
+    assert (result.status, result.error.code, result.state) == ("failed", "ValueError", {})
+    assert not others()
     again = await d.resume("urn:t:meet", through_json(result.saved()))
-    assert (again.status, calls) == ("completed", ["a", "b", "a"]), "b has finished and must not run again"
+    assert (again.status, again.state, calls) == ("completed", {"b": True}, ["a", "b", "a", "b"])
+
+
+async def test_what_had_finished_when_a_branch_failed_is_kept():
+    failed = asyncio.Event()
+
+    async def first(ctx):
+        await failed.wait()
+        raise ValueError("always")
+
+    class Slow(Recording):
+        async def step(self, step):
+            failed.set()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            await super().step(step)
+
+    journal = Slow()
+    execution = dispatcher(meeting(first, writing(2), strategy="discard", target=None)).execute("urn:t:meet", journal=journal)
+    result = await execution
+    assert (result.status, result.state, [step.node for step in journal.steps]) == ("failed", {"x": 2}, ["b"])
+
+
+async def test_a_scatter_in_a_branch_beside_one_that_fails_stops_too():
+    async def item(ctx):
+        await asyncio.Event().wait()
+
+    graph = (
+        Graph("urn:t:wide")
+        .scatter("fan", "items", dict.fromkeys(("all-success", "partial", "all-error", "empty"), "end"), node=item, concurrency=3)
+        .node("boom", lambda ctx: 1 / 0, {"done": "end"})
+        .terminal("end")
+        .entry("main", "fan")
+        .entry("second", "boom")
+    )
+    result = await run(graph, {"items": [1, 2, 3, 4]})
+    assert (result.status, result.error.code) == ("failed", "ZeroDivisionError")
+    assert not others()
 
 
 async def test_a_branch_that_waits_for_an_answer_lets_the_others_run_to_their_end():

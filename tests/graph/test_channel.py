@@ -194,8 +194,8 @@ def said(event):
 def collecting(body=lambda ctx: "success") -> Graph:
     return (
         Graph("urn:t:trace")
-        .scatter("scatter", "source", dict.fromkeys(("all-success", "partial", "all-error", "empty"), "collect"), node=body)
-        .gather("collect", ["scatter"], "append", dict.fromkeys(("success", "error", "empty"), "end"), target="steps")
+        .scatter("fan", "source", dict.fromkeys(("all-success", "partial", "all-error", "empty"), "collect"), node=body)
+        .gather("collect", ["fan"], "append", dict.fromkeys(("success", "error", "empty"), "end"), target="steps")
         .terminal("end")
     )
 
@@ -223,7 +223,7 @@ async def test_an_inner_run_that_does_not_complete_is_never_taken_for_the_end(la
     assert (result.status, result.error.code) == ("failed", "inner_failed")
     assert isinstance(result.error.cause.__cause__, InnerFailed)
     assert result.error.cause.__cause__.facts == {"status": status, "reason": reason}
-    assert result.saved()["position"]["branches"][0]["fan"]["done"] == [[0, 4]], "what came before is recorded"
+    assert result.saved()["position"]["branches"][0]["scatter"]["done"] == [[0, 4]], "what came before is recorded"
     assert not others()
 
 

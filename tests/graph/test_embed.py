@@ -59,7 +59,7 @@ async def test_without_an_error_route_the_parent_fails_with_the_childs_reason():
     graph = Graph("urn:t:parent").node("a", lambda ctx: "done", {"done": "inner"})
     graph.embed("inner", CHILD, {"success": "end", "error": "bad"}).terminal("end").terminal("bad", "failed")
     d = dispatcher(graph, child(boom))
-    program = d._programs["urn:t:parent"]
+    program = d._registered["urn:t:parent"]
     site: Any = next(one for one in program.sites if one.name == "inner")
     del site.routes["error"]
     result = await d.execute("urn:t:parent")
@@ -89,7 +89,7 @@ async def test_a_child_that_stalls_leaves_by_error():
         .entry("y", "b")
     )
     d = dispatcher(parent(), stalling)
-    program: Any = d._programs[CHILD]
+    program: Any = d._registered[CHILD]
     site = next(one for one in program.sites if one.name == "b")
     site.routes["done"] = program.plan.index[f"{CHILD}/node/b"]
     result = await d.execute("urn:t:parent", limits=Limits(visits=50))

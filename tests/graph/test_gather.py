@@ -81,7 +81,7 @@ async def test_append_extends_a_list_that_is_there_and_the_delta_says_only_what_
     assert step.delta == {"out": {"op": "append", "value": [3]}}
     written, step = await gathered("append", [3], {"deep": {"out": [1], "other": True}}, target="deep.out")
     assert written == {"deep": {"out": [1, 3], "other": True}}
-    assert step.delta["deep"]["op"] == "override"
+    assert step.delta == {"deep": {"op": "place", "value": [["out", "append", [3]]]}}
 
 
 async def test_map_holds_this_rounds_values_only():

@@ -35,7 +35,7 @@ async def test_a_source_that_leaks_a_cancel_is_broken_and_not_at_its_end(scatter
     assert result.status == "failed"
     assert result.error is not None
     assert result.error.code == "source_cancelled"
-    assert sum(result.saved()["position"]["branches"][0]["fan"]["tally"].values()) == 5
+    assert sum(result.saved()["position"]["branches"][0]["scatter"]["tally"].values()) == 5
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])

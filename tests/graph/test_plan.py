@@ -17,14 +17,14 @@ def test_everything_is_numbered_in_declared_order() -> None:
     number = plan.index
     assert plan.routes[number[place("inspect")]] == {"clean": number[place("meet")], "error": number[place("failed")]}
     assert plan.routes[number[place("failed")]] == {}
-    assert (plan.entries, plan.primary) == ({"main": 1, "audit": 4}, "main")
+    assert plan.entries == {"main": 1, "audit": 4}
     assert (plan.pre, plan.post) == ((0,), ())
 
 
 def test_gathers_know_their_sources_and_placements_the_gathers_they_feed() -> None:
     plan = build_plan(load(orders()))
     meet, collect, inspect = (plan.index[place(name)] for name in ("meet", "collect", "inspect"))
-    assert plan.slots[meet] == {place("collect"): 0, place("inspect"): 1}
+    assert plan.sources[meet] == {place("collect"): 0, place("inspect"): 1}
     assert plan.inputs[meet] == (None, "note")
     assert plan.feeds[inspect] == {meet: 1}
     assert plan.feeds[collect] == {meet: 0}
@@ -35,34 +35,14 @@ def test_an_entrypoint_that_leads_into_a_gather_feeds_it() -> None:
     graph = Graph("urn:x:d").gather("meet", ["urn:x:d/entrypoint/a%20b"], "discard", {"success": "end", "error": "end"})
     plan = build_plan(graph.entry("a b", "meet").terminal("end").build())
     assert plan.entry_feeds == {"a b": {0: 0}}
-    assert plan.primary == "a b"
 
 
-def test_ranks_follow_the_longest_way_and_loops_do_not_raise_them() -> None:
+def test_branches_say_which_entrypoints_lead_to_a_placement() -> None:
     plan = build_plan(load(orders()))
-    ranks = {plan.placements[number].name: rank for number, rank in enumerate(plan.rank)}
-    assert [ranks[name] for name in ("open", "prepare", "price", "collect", "inspect", "meet", "ship", "confirm", "thanks", "shipped")] == [
-        0,
-        1,
-        2,
-        3,
-        1,
-        4,
-        5,
-        6,
-        7,
-        8,
-    ]
-
-
-def test_branches_say_what_may_run_at_the_same_time() -> None:
-    plan = build_plan(load(orders()))
-    price, inspect, ship = (plan.index[place(name)] for name in ("price", "inspect", "ship"))
+    price, ship = (plan.index[place(name)] for name in ("price", "ship"))
     assert plan.branches[price] == {"main"}
     assert plan.branches[ship] == {"main", "audit"}
-    assert plan.concurrent(price, inspect)
-    assert not plan.concurrent(price, plan.index[place("prepare")])
-    assert not plan.concurrent(price, plan.index[place("open")])
+    assert plan.branches[plan.index[place("open")]] == frozenset()
 
 
 def test_a_long_chain_needs_no_recursion() -> None:
@@ -70,7 +50,7 @@ def test_a_long_chain_needs_no_recursion() -> None:
     for number in range(5000):
         graph.node(f"n{number}", "urn:n:x", {"on": f"n{number + 1}"})
     plan = build_plan(graph.terminal("n5000").build())
-    assert plan.rank[5000] == 5001
+    assert plan.branches[5000] == {"main"}
 
 
 @pytest.mark.parametrize("label, encoded", [("main", "main"), ("a b/c", "a%20b%2Fc"), ("é!'()*~", "%C3%A9!'()*~"), ("日", "%E6%97%A5")])

@@ -132,7 +132,7 @@ async def test_a_failing_journal_stops_a_scatter_and_the_item_does_not_count():
         )
         with pytest.raises(OSError, match="disk"):
             await execution
-        assert execution.saved()["position"]["branches"][0]["fan"]["done"] == [[0, 2]]
+        assert execution.saved()["position"]["branches"][0]["scatter"]["done"] == [[0, 2]]
         assert not others()
 
 

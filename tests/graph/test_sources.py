@@ -124,7 +124,7 @@ async def test_stopping_early_closes_an_async_source():
     asyncio.get_running_loop().call_later(0.03, execution.cancel)
     result = await execution
     assert (result.status, closed) == ("cancelled", [True])
-    assert result.saved()["position"]["branches"][0]["fan"]["done"] == [[0, 5]]
+    assert result.saved()["position"]["branches"][0]["scatter"]["done"] == [[0, 5]]
     assert not others()
 
 
@@ -140,7 +140,7 @@ async def test_a_channel_feeds_a_scatter_and_its_failure_reaches_the_result():
     result = await run(fan(double, field="twice"), sources={"items": channel})
     await feeding
     assert (result.status, result.error.code) == ("failed", "RuntimeError")
-    assert result.saved()["position"]["branches"][0]["fan"]["done"] == [[0, 5]]
+    assert result.saved()["position"]["branches"][0]["scatter"]["done"] == [[0, 5]]
 
 
 def batches(capacity, idle_ms=None, concurrency=1, **scatter):

@@ -4,20 +4,25 @@ from causeline.graph.checks.document_checks import check
 from causeline.graph.dispatcher import Dispatcher, UnknownAnswer
 from causeline.graph.documents.builder import Graph
 from causeline.graph.documents.codec import dump_linked, load
-from causeline.graph.documents.document import Document
+from causeline.graph.documents.document import DagReference, Document, Reservoir
 from causeline.graph.documents.finding import DocumentError, Finding
 from causeline.graph.documents.mermaid import mermaid
-from causeline.graph.engine.channels import Channels, NotPlain, Reducer, replay
+from causeline.graph.engine.apply import is_whole
+from causeline.graph.engine.channels import Channels, Reducer, replay
 from causeline.graph.engine.execution import Execution
-from causeline.graph.engine.position import Pause, PositionMismatch
-from causeline.graph.engine.step_events import Emitted, Event, Failure, Journal, Limits, Progress, Result, Step
+from causeline.graph.engine.plain_values import NotPlain
+from causeline.graph.engine.position import Pause
+from causeline.graph.engine.position_json import PositionMismatch
+from causeline.graph.engine.step_events import Emitted, Event, Failure, Journal, Limits, Progress, Result, Retry, Step
 from causeline.graph.engine.stream_channel import ChannelClosed, InnerFailed, StreamChannel
 from causeline.graph.node import Context, Node, Outcome, node
+from causeline.policy import RetryPolicy
 
 __all__ = [
     "ChannelClosed",
     "Channels",
     "Context",
+    "DagReference",
     "Dispatcher",
     "Document",
     "DocumentError",
@@ -37,12 +42,16 @@ __all__ = [
     "PositionMismatch",
     "Progress",
     "Reducer",
+    "Reservoir",
     "Result",
+    "Retry",
+    "RetryPolicy",
     "Step",
     "StreamChannel",
     "UnknownAnswer",
     "check",
     "dump_linked",
+    "is_whole",
     "load",
     "mermaid",
     "node",

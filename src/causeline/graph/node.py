@@ -38,11 +38,25 @@ class Context:
 
     `state` is a read-only view. `item` and `index` are set inside a scatter body. `answer` is None unless the visit
     was paused and has been answered. `path` leads from the top-level placement down to this one (names and item
-    indexes). `step` counts top-level visits from 0, `attempt` counts from 1. `deadline` is in seconds on the
-    execution's monotonic clock.
+    indexes). `step` counts top-level visits from 0: it is the same when the visit is made again after a crash. `attempt` counts from 1.
+    `deadline` is in seconds on the execution's monotonic clock. `deps` is the caller's own object (`execute(deps=...)`), never stored.
     """
 
-    __slots__ = ("_emit", "_reducers", "_services", "answer", "attempt", "deadline", "index", "item", "path", "placement", "state", "step")
+    __slots__ = (
+        "_emit",
+        "_reducers",
+        "_services",
+        "answer",
+        "attempt",
+        "deadline",
+        "deps",
+        "index",
+        "item",
+        "path",
+        "placement",
+        "state",
+        "step",
+    )
 
     def __init__(
         self,
@@ -56,8 +70,9 @@ class Context:
         index: int | None = None,
         answer: Any = None,
         deadline: float | None = None,
-        emit: Callable[[Mapping[str, Any]], None] | None = None,
+        emit: Callable[[Any], None] | None = None,
         services: Mapping[type, object] = _NO_SERVICES,
+        deps: Any = None,
         reducers: Mapping[str, Any] = _NO_REDUCERS,
     ) -> None:
         self.state = state
@@ -71,10 +86,11 @@ class Context:
         self.deadline = deadline
         self._emit = emit
         self._services = services
+        self.deps = deps
         self._reducers = reducers
 
-    def emit(self, event: Mapping[str, Any]) -> None:
-        """Hand an event to whoever follows this execution; nothing happens if nobody does."""
+    def emit(self, event: Any) -> None:
+        """Hand plain JSON to whoever follows this execution; nothing happens if nobody does. May be called from a thread."""
         if self._emit is not None:
             self._emit(event)
 
@@ -108,10 +124,12 @@ NodeFunction = Callable[[Context], "Outcome | str | Awaitable[Outcome | str]"]
 class Node:
     """A function under an IRI. `ports` are all the ports it may leave by (`parked` need not be named).
 
-    `timeout` is in seconds; `input_schema` is a JSON Schema of what it reads; `roles` say what the node does for
+    `timeout` is in seconds; `input_schema` is a JSON Schema of what it reads, `output_schema` has one per port of the channels after the
+    visit; `roles` say what the node does for
     readers of a trace (such as `thought`, `action`, `observation`, `final`); `writes` names the channels it may write,
     which lets `check` warn of branches that overwrite each other; `reducers` says how channels combine that it writes, where the
-    registration does not say otherwise.
+    registration does not say otherwise. A function that is not async runs in a thread, so that it may block; with `inline` it runs where
+    the execution runs, which is quicker and holds up everything else while it works.
     """
 
     iri: str
@@ -123,6 +141,13 @@ class Node:
     roles: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     reducers: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
+    output_schema: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]], hash=False)
+    inline: bool = False
+
+    @property
+    def threaded(self) -> bool:
+        """True if the function runs in a thread."""
+        return not self.is_async and not self.inline
 
     def __call__(self, ctx: Context) -> "Outcome | str | Awaitable[Outcome | str]":
         return self.fn(ctx)
@@ -133,25 +158,43 @@ def node(
     ports: tuple[str, ...],
     *,
     input_schema: Mapping[str, Any] | None = None,
+    output_schema: Mapping[str, Mapping[str, Any]] | None = None,
     timeout: float | None = None,
     roles: tuple[str, ...] = (),
     writes: tuple[str, ...] = (),
     reducers: Mapping[str, str] | None = None,
+    inline: bool = False,
 ) -> Callable[[NodeFunction], Node]:
-    """Make a function `def f(ctx) -> Outcome` (sync or async; a plain str means `Outcome(str)`) a Node under `iri`.
-    The Node can still be called like the function. Raises Misuse for an IRI or ports that could never be registered."""
+    """Make a function `def f(ctx) -> Outcome` (sync or async; a plain str means `Outcome(str)`) a Node under `iri`. A sync function runs in
+    a thread unless `inline`. The Node can still be called like the function. Raises Misuse for an IRI or ports that could never be
+    registered."""
     if not is_absolute(iri):
         raise Misuse(f"node IRI {iri!r} is not absolute; write something like urn:example:node:name", code="node_iri")
     if isinstance(cast("object", ports), str) or not ports or not all(isinstance(cast("object", port), str) and port for port in ports):
         raise Misuse(f"node {iri}: ports must be a non-empty tuple of names, not {ports!r}", code="node_ports")
     if len(set(ports)) != len(ports):
         raise Misuse(f"node {iri}: a port is named twice in {ports!r}", code="node_ports")
+    strays = [port for port in output_schema or {} if port not in ports]
+    if strays:
+        raise Misuse(f"node {iri}: output_schema names the port {strays[0]!r}, which is not among {ports!r}", code="node_ports")
     if timeout is not None and timeout <= 0:
         raise Misuse(f"node {iri}: timeout must be more than 0 seconds, not {timeout!r}", code="node_timeout")
 
     def wrap(fn: NodeFunction) -> Node:
         target = fn if inspect.isroutine(fn) else getattr(fn, "__call__", fn)  # noqa: B004  (an object with an async __call__)
-        return Node(iri, tuple(ports), fn, inspect.iscoroutinefunction(target), timeout, input_schema, roles, writes, dict(reducers or {}))
+        return Node(
+            iri,
+            tuple(ports),
+            fn,
+            inspect.iscoroutinefunction(target),
+            timeout,
+            input_schema,
+            tuple(roles),
+            tuple(writes),
+            dict(reducers or {}),
+            dict(output_schema or {}),
+            inline,
+        )
 
     return wrap
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from causeline.causal import AgentState, CausalNode
-from causeline.graph import Channels, Reducer
+from causeline.graph import Channels, Reducer, is_whole
 from causeline.models.messages import Message
 from causeline.models.transcript import Transcript
 from causeline.run.scope import message_id, result_message_id
@@ -29,6 +29,8 @@ class Branch:
     document: str | None
     asked_in: dict[str, str]
     """Which run asked for each open call."""
+    stands: Mapping[str, Any]
+    """Where the graph stands, as `Dispatcher.resume` takes it: the last whole position with the channels there, and the steps after it."""
 
     @classmethod
     def read(cls, links: Sequence[Link], reducers: Mapping[str, Reducer] | None = None) -> "Branch":
@@ -38,18 +40,29 @@ class Branch:
         state = AgentState.restore(nodes, list(head.frontier) if head else [])
         channels = Channels(reducers=reducers or {})
         document: str | None = None
+        whole: dict[str, Any] | None = None
+        steps: list[dict[str, Any]] = []
         for link in links:
-            delta = dict(link.checkpoint.delta)
+            delta, position = dict(link.checkpoint.delta), link.checkpoint.position
             if link.checkpoint.step == 0:
                 document = delta.pop("document", document)
                 channels.values.pop(RESULT, None)
+                steps = [{**step, "delta": {key: change for key, change in step["delta"].items() if key != RESULT}} for step in steps]
+            if is_whole(position):
+                whole, steps = None, []
+            else:
+                whole = whole or {channel: channels.lend(channel) for channel in channels.values}
+                steps.append({"position": position, "delta": delta})
             channels.replay(delta)
         transcript, asked_in = Transcript(), dict[str, str]()
         for node, name in numbered(links, asked_in):
             transcript.add(node, name)
         values = channels.values
         values[LOG] = state
-        return cls(head, state, values, transcript, document, {call: asked_in[call] for call in transcript.open if call in asked_in})
+        told_whole: Any = next((link.checkpoint.position for link in reversed(links) if is_whole(link.checkpoint.position)), None)
+        stands = {"position": told_whole, "channels": values if whole is None else whole, "steps": steps, "document": document}
+        asked = {call: asked_in[call] for call in transcript.open if call in asked_in}
+        return cls(head, state, values, transcript, document, asked, stands)
 
     def messages(self) -> Sequence[Message]:
         """What was said on this branch, oldest first."""

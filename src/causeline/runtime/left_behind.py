@@ -41,7 +41,7 @@ async def left_by_another(store: Store, run: Run, beginning: Beginning) -> Left:
         calls=calls,
         lost=[replace(call, state="unknown") for call in calls if call.state == "started"],
         opened=opened,
-        progress=[row for row in await store.rows(Progress, owner=run.owner, run=run.id) if row.step == step],
+        progress=[row for row in await store.rows(Progress, owner=run.owner, run=run.id) if row.step >= step],
     )
 
 

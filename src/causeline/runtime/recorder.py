@@ -158,7 +158,8 @@ class Recorder:
         self.emit(RunEvent(type="node_event", step=event.step, node=event.node, path=list(event.path), data=copy.deepcopy(data)))
 
     async def progress(self, item: Finished) -> None:
-        row = records.Progress(run=self.run.id, step=item.step, path=list(item.path), index=item.index, port=item.port, writes=item.writes)
+        """Keep a finished piece of a step. Its number tells it from others at the same place: an inner loop comes there again."""
+        row = records.Progress(run=self.run.id, step=item.step, path=list(item.path), index=item.number, port=item.port, writes=item.writes)
         await self._write(progress=(row,))
 
     # waits

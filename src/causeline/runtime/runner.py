@@ -180,13 +180,10 @@ class Runner:
         """Start at the entrypoint, or stand again where a checkpoint stood. `before` are steps of earlier runs, which do not count."""
         iri = self.program.document.id
         if isinstance(beginning, Fresh) or not beginning.enters:
-            return self._dispatcher.execute(iri, branch.channels, journal=recorder, services=services)
-        saved = {
-            "position": beginning.tip.position,
-            "document": branch.document,
-            "channels": {channel: value for channel, value in branch.channels.items() if channel not in self._reducers},
-            "progress": progress,
-        }
+            return self._dispatcher.execute(iri, branch.channels, journal=recorder, services=services, progress=progress)
+        channels: Mapping[str, Any] = branch.stands["channels"]
+        stored = {channel: value for channel, value in channels.items() if channel not in self._reducers}
+        saved = {**branch.stands, "channels": stored, "progress": progress}
         first = beginning.tip.step + 1 if isinstance(beginning, TakesOver) else 0
         limits = replace(self.program.limits, visits=self.program.limits.visits + before) if before else None
         return self._dispatcher.resume(
@@ -259,7 +256,7 @@ def _opening(run: Run, beginning: Beginning, *, begun: bool) -> RunEvent:
 def _pieces(progress: Sequence[Progress]) -> Sequence[Mapping[str, Any]]:
     """Finished pieces of the step under way, as the engine reads them."""
     return [
-        {"step": one.step, "path": list(one.path), "index": one.index, "port": one.port, "writes": one.writes}
+        {"step": one.step, "path": list(one.path), "index": one.index, "port": one.port, "writes": one.writes, "number": one.index}
         for one in progress
         if one.port != WAIT
     ]

@@ -65,7 +65,7 @@ async def ask(ctx: Context) -> Outcome:
     return Outcome(port, {**outcome.writes, "reply": reply})
 
 
-@node("urn:causeline:node:normalize-response", ports=("text", "tools", "mixed", "empty", "error"))
+@node("urn:causeline:node:normalize-response", ports=("text", "tools", "mixed", "empty", "error"), inline=True)
 def normalize_response(ctx: Context) -> Outcome:
     """Tell replies apart. This document has no way back to the model for one that cannot be used."""
     reply: Mapping[str, Any] = ctx.state["reply"]
@@ -83,26 +83,26 @@ def normalize_response(ctx: Context) -> Outcome:
     )
 
 
-@node("urn:causeline:node:append-assistant", ports=("done", "error"))
+@node("urn:causeline:node:append-assistant", ports=("done", "error"), inline=True)
 def append_assistant(ctx: Context) -> Outcome:
     """The reply is in the log since it came; announce the whole history."""
     ctx.emit(RunEvent(type="messages_snapshot"))
     return Outcome("done")
 
 
-@node("urn:causeline:node:decode-tools", ports=("decoded", "empty", "error"))
+@node("urn:causeline:node:decode-tools", ports=("decoded", "empty", "error"), inline=True)
 def decode_tools(ctx: Context) -> Outcome:
     """Calls, native or written as text, are decoded with the reply."""
     return Outcome("decoded" if ctx.use(Ledger).open_calls() else "empty")
 
 
-@node("urn:causeline:node:normalize-tools", ports=("valid", "empty", "error"))
+@node("urn:causeline:node:normalize-tools", ports=("valid", "empty", "error"), inline=True)
 def normalize_tools(ctx: Context) -> Outcome:
     """Every call has an id of its own; one with malformed arguments stays, so that the model is told."""
     return Outcome("valid" if ctx.use(Ledger).open_calls() else "empty")
 
 
-@node("urn:causeline:node:build-worksets", ports=("ready", "empty", "error"))
+@node("urn:causeline:node:build-worksets", ports=("ready", "empty", "error"), inline=True)
 def build_worksets(ctx: Context) -> Outcome:
     """The calls, announced, as scatter items; the client's are left to it. Exclusive ones are among them: the scatter of this
     document runs one at a time."""
@@ -119,7 +119,7 @@ def build_worksets(ctx: Context) -> Outcome:
     return Outcome("ready" if calls else "empty", {"safeWorkset": items, "toolOutputs": []})
 
 
-@node("urn:causeline:node:collect-results", ports=("done", "empty", "error"))
+@node("urn:causeline:node:collect-results", ports=("done", "empty", "error"), inline=True)
 def collect_results(ctx: Context) -> Outcome:
     """Results become nodes, in call order. Where the client has calls to execute the run ends by way of the placements behind."""
     outcome = ToolStep.of(ctx, Conversation.of(ctx)).outcome()

@@ -46,7 +46,7 @@ async def call_tools(ctx: Context) -> Outcome:
     return step.outcome()
 
 
-@node("urn:causeline:node:exit", ports=("done", "failed"))
+@node("urn:causeline:node:exit", ports=("done", "failed"), inline=True)
 def leave(ctx: Context) -> Outcome:
     """Announce the whole history and end."""
     ctx.emit(RunEvent(type="messages_snapshot"))

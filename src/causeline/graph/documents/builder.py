@@ -83,7 +83,7 @@ class Graph:
         """A ScatterNode over the items of `source`; its body is either `node` or `dag`."""
         if (node is None) is (dag is None):
             raise Misuse(f"scatter {name!r}: give exactly one of node= and dag=", code="scatter_body")
-        body = {"dag": _dag(dag)} if dag is not None else {"node": self._node(name, node or "", None)}
+        body = {"dag": _dag(dag)} if dag is not None else {"node": self._node(name, node or "", BODY_PORTS)}
         tank = None if reservoir is None else _some(keyField=reservoir.key_field, capacity=reservoir.capacity, idleMs=reservoir.idle_ms)
         execution = None
         if concurrency is not None or throttle is not None or tank is not None:
@@ -258,7 +258,7 @@ class Graph:
         self._placements.append(made)
         return self
 
-    def _node(self, name: str, runs: Runs, outputs: Outputs) -> str:
+    def _node(self, name: str, runs: Runs, outputs: Iterable[str] | None) -> str:
         if isinstance(runs, str):
             return runs
         if not callable(cast("object", runs)):
@@ -266,6 +266,10 @@ class Graph:
         made = runs if isinstance(runs, Node) else _node_of(f"{self.iri}/code/{percent_encode(name)}", runs, outputs or ("done",))
         self._nodes[made.iri] = made
         return made.iri
+
+
+BODY_PORTS = ("success", "error")
+"""The ports of a plain function that is the body of a scatter."""
 
 
 def _text(place: str, what: str, value: object) -> str:

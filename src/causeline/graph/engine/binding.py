@@ -1,4 +1,4 @@
-"""A program: a plan whose placements are bound to the nodes, strategies and reducers registered here.
+"""A bound document: a plan whose placements are bound to the nodes, strategies and reducers registered here.
 
 Law: pure and immutable; binding looks everything up once, so that a visit looks nothing up by name.
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 from causeline.graph.documents.document import DagBody, DagReference, Embedded, Gather, NodeBody, Phase, Placement, Scatter, Single
 from causeline.graph.engine.channels import Reducer
-from causeline.graph.engine.gather import STRATEGIES, Strategy
+from causeline.graph.engine.gather import STRATEGIES, GatherStrategy
 from causeline.graph.engine.plan import Plan
 from causeline.graph.engine.scatter import OUTCOMES, Feed, OutcomeReducer
 from causeline.graph.node import Node
@@ -29,13 +29,14 @@ class Site:
     dag: str | DagReference | None = None
     timeout: float | None = None
     retry: RetryPolicy | None = None
-    strategy: Strategy | None = None
+    strategy: GatherStrategy | None = None
     outcome: OutcomeReducer | None = None
     feeds: tuple[Feed, ...] = ()
+    roles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class BoundDocument:
     """A plan with its sites by number, and the reducers of its channels. `ordered` are the channels that do not override; `entry_feeds`
     are the gathers entrypoints lead straight into; `forks` is True if there are several entrypoints."""
 
@@ -51,15 +52,15 @@ def bind(
     plan: Plan,
     nodes: Mapping[str, Node],
     reducers: Mapping[str, Reducer],
-    strategies: Mapping[str, Strategy],
+    strategies: Mapping[str, GatherStrategy],
     outcomes: Mapping[str, OutcomeReducer],
-) -> Program:
+) -> BoundDocument:
     """Bind a checked plan; every node, strategy and reducer it names is there."""
     known = {**STRATEGIES, **strategies}
     sites = tuple(
         _site(plan, number, placement, nodes, known, {**OUTCOMES, **outcomes}) for number, placement in enumerate(plan.placements)
     )
-    return Program(
+    return BoundDocument(
         plan,
         sites,
         reducers,
@@ -69,10 +70,10 @@ def bind(
     )
 
 
-def _feeds(plan: Plan, feeds: Mapping[int, int], strategies: Mapping[str, Strategy], own: str | None = None) -> tuple[Feed, ...]:
+def _feeds(plan: Plan, feeds: Mapping[int, int], strategies: Mapping[str, GatherStrategy], own: str | None = None) -> tuple[Feed, ...]:
     """`own` is the result field the producer itself declares."""
     found: list[Feed] = []
-    for number, slot in feeds.items():
+    for number, source in feeds.items():
         gather = plan.placements[number]
         assert isinstance(gather, Gather)
         found.append(
@@ -80,8 +81,8 @@ def _feeds(plan: Plan, feeds: Mapping[int, int], strategies: Mapping[str, Strate
                 number,
                 gather,
                 strategies[gather.strategy],
-                plan.inputs[number][slot] or own or gather.result_field,
-                len(plan.slots[number]) == 1,
+                plan.inputs[number][source] or own or gather.result_field,
+                len(plan.sources[number]) == 1,
             )
         )
     return tuple(found)
@@ -92,7 +93,7 @@ def _site(
     number: int,
     placement: Placement,
     nodes: Mapping[str, Node],
-    strategies: Mapping[str, Strategy],
+    strategies: Mapping[str, GatherStrategy],
     outcomes: Mapping[str, OutcomeReducer],
 ) -> Site:
     rest: dict[str, Any] = {}
@@ -121,6 +122,7 @@ def _site(
         plan.routes[number],
         node=node,
         timeout=timeout,
+        roles=() if node is None else node.roles,
         feeds=_feeds(plan, plan.feeds[number], strategies, placement.result_field if isinstance(placement, Embedded) else None),
         **rest,
     )

@@ -1,32 +1,22 @@
 """Channels: the named values of one running document, each with a rule for how a write meets what is there.
 
 Law: pure. A write costs O(size of the write) for `override`, `append`, `keep` and `merge`, never O(size of the channel);
-a value handed in from outside is copied before it is first changed in place.
+a value handed in from outside is copied before it is first changed in place. What a visit changes is first said as `Changes`, which
+is what is stored, and taken by one method, live and when it is read back.
 """
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 from causeline.errors import Invalid
+from causeline.graph.engine.plain_values import plain
+from causeline.graph.engine.state_paths import MISSING, How, put, read
 
 Combine = Callable[[Any, Any], Any]
 """`(old, write) -> new`; `old` is None where the channel is empty. It may change `old` and return it."""
-
-
-class NotPlain(Invalid):
-    """A value that must be stored is not plain JSON; `path` leads to it."""
-
-    code = "not_plain"
-
-    def __init__(self, path: str, found: str) -> None:
-        super().__init__(
-            f"{path} holds a {found}, which is not plain JSON; write plain values, or register the channel with Reducer(..., stored=False)",
-            path=path,
-        )
-        self.path = path
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +56,19 @@ APPEND = Reducer("append", _append)
 KEEP = Reducer("keep", _keep)
 MERGE = Reducer("merge", _merge)
 BUILT_IN: Mapping[str, Reducer] = MappingProxyType({one.name: one for one in (OVERRIDE, APPEND, KEEP, MERGE)})
+PLACE = "place"
+"""The op of a change inside a channel: its value is [[path inside, how, value], ...]."""
 _IN_PLACE: Mapping[str, type] = {"append": list, "merge": dict}
 
+Change = tuple[str, Any]
+"""An op (a reducer's name, or `place`) and its value."""
+Changes = dict[str, Change]
+"""What one visit changes: channel -> change."""
 Delta = dict[str, dict[str, Any]]
-"""What one step changed: channel -> `{"op": reducer name, "value": write}`."""
+"""The stored form: channel -> `{"op": name, "value": write}`."""
+Placing = Iterable[tuple[str, How, Any]]
+"""Values for dotted paths: (path, how, value)."""
+NOWHERE: Placing = ()
 
 
 def as_reducer(channel: str, given: "str | Combine | Reducer") -> Reducer:
@@ -85,7 +84,7 @@ def as_reducer(channel: str, given: "str | Combine | Reducer") -> Reducer:
             )
         return BUILT_IN[given]
     name = getattr(given, "__name__", "custom")
-    if name in BUILT_IN:
+    if name in BUILT_IN or name == PLACE:
         raise Invalid(
             f"channel {channel}: a function named {name!r} would be taken for the built-in reducer; give Reducer(another name, function)",
             code="unknown_reducer",
@@ -98,7 +97,7 @@ class Channels:
     """Values by channel name. `view` is the read-only mapping nodes see; it is live.
 
     A channel without a reducer is `override`. `append` and `merge` change their value in place, after copying it once
-    if it came from outside.
+    if it came from outside or was lent.
     """
 
     __slots__ = ("_owned", "reducers", "values", "view")
@@ -109,81 +108,123 @@ class Channels:
         self.view: Mapping[str, Any] = MappingProxyType(self.values)
         self._owned: set[str] = set()
 
-    def reduced(self, writes: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What stored channels with a reducer of the caller's own come to; raises what that raises, with nothing taken."""
-        found: dict[str, Any] = {}
-        for channel, write in writes.items() if self.reducers else ():
-            reducer = self.reducers.get(channel, OVERRIDE)
-            if reducer.stored and reducer.name not in BUILT_IN:
-                found[channel] = reducer.apply(self.values.get(channel), write)
-        return found
+    # what a visit changes
 
-    def apply(self, writes: Mapping[str, Any], extended: Container[str] = (), reduced: Mapping[str, Any] | None = None) -> None:
-        """Take the writes of one visit, all or none. Override channels in `extended` hold a list that is added to; `reduced` is what
-        that method said of these writes. Raises Invalid where a write does not fit its reducer."""
-        if not self.reducers and not extended:
+    def changes(self, writes: Mapping[str, Any], placing: Placing = NOWHERE) -> Changes:
+        """What writes come to, given what is there now. `placing` comes before `writes`."""
+        changes: Changes = {}
+        for path, how, value in placing:
+            self._place(changes, path, how, value)
+        if not self.reducers:
+            for channel, value in writes.items():
+                changes[channel] = ("override", value)
+            return changes
+        for channel, value in writes.items():
+            changes[channel] = (self.reducers.get(channel, OVERRIDE).name, value)
+        return changes
+
+    def _place(self, changes: Changes, path: str, how: How, value: Any) -> None:
+        root, *rest = [path] if path in self.values or path in changes else path.split(".")
+        op = self.reducers.get(root, OVERRIDE).name
+        there = self.values.get(root)
+        if not rest:
+            if op == "override" and how == "append" and (there is None or isinstance(there, list)):
+                op = "append"
+            changes[root] = (op, value)
+        elif op == "keep" or op not in BUILT_IN:  # such a channel takes whole values only
+            changes[root] = (op, put(MISSING if op == "keep" else there, rest, how, value, path))
+        else:
+            part = [".".join(rest), how, value]
+            before = changes.get(root)
+            if before is None or before[0] == PLACE:
+                changes[root] = (PLACE, [*(before[1] if before else ()), part])
+            else:
+                changes[root] = ("override", folded(folded(there, before, root), (PLACE, [part]), root))
+
+    def prepared(self, changes: Changes) -> Mapping[str, Any]:
+        """The new values of what can go wrong: changes inside a channel, and reducers of the caller's own on stored channels. Raises what
+        they raise, and Invalid where a write does not fit its reducer, before anything is taken."""
+        ready: dict[str, Any] = {}
+        for channel, change in changes.items():
+            op, value = change
+            if op == "override":
+                continue
+            if op in _IN_PLACE:
+                _fits(channel, _IN_PLACE[op], value, self.values.get(channel))
+            elif op == PLACE:
+                ready[channel] = folded(self.values.get(channel), change, channel)
+            elif op != "keep" and self.reducer(channel, op).stored:
+                ready[channel] = self.reducer(channel, op).apply(self.values.get(channel), value)
+        return ready
+
+    def take(self, changes: Changes, ready: Mapping[str, Any] | None = None) -> None:
+        """Make changes count; `ready` is what `prepared` said of them."""
+        for channel, change in changes.items():
+            if ready and channel in ready:
+                self.values[channel] = ready[channel]
+                self._owned.discard(channel)
+            elif change[0] == "override":
+                self.values[channel] = change[1]
+                self._owned.discard(channel)
+            else:
+                self._combine(channel, change)
+
+    def apply(self, writes: Mapping[str, Any]) -> None:
+        """Take the writes of one visit, all or none. Raises Invalid where a write does not fit its reducer."""
+        if not self.reducers:
             self.values.update(writes)
             if self._owned:
                 self._owned.difference_update(writes)
             return
-        self.check(writes, extended)
-        ready = self.reduced(writes) if reduced is None else reduced
-        for channel, write in writes.items():
-            reducer = self.reducer(channel, extended)
-            if reducer is OVERRIDE or channel in ready:
-                self.values[channel] = ready.get(channel, write)
-                self._owned.discard(channel)
-            else:
-                self._reduce(channel, reducer, write)
-
-    def reducer(self, channel: str, extended: Container[str] = ()) -> Reducer:
-        """The rule by which a write of this channel is taken."""
-        reducer = self.reducers.get(channel, OVERRIDE)
-        return APPEND if reducer is OVERRIDE and channel in extended else reducer
-
-    def check(self, writes: Mapping[str, Any], extended: Container[str] = ()) -> None:
-        """Raise Invalid where a write does not fit its reducer, before anything is changed."""
-        for channel, write in writes.items() if self.reducers or extended else ():
-            kind = _IN_PLACE.get(self.reducer(channel, extended).name)
-            if kind is not None:
-                _fits(channel, kind, write, self.values.get(channel))
+        changes = self.changes(writes)
+        self.take(changes, self.prepared(changes))
 
     def replay(self, delta: Mapping[str, Mapping[str, Any]]) -> None:
         """Do again what a stored delta says: its op where that is built in, else the channel's own reducer."""
-        for channel, change in delta.items():
-            op = change["op"]
-            reducer = BUILT_IN.get(op) or self.reducers.get(channel)
-            if reducer is None:
-                raise Invalid(
-                    f"channel {channel} was written by the reducer {op!r}, which is not registered here; "
-                    "register the document with the same reducers",
-                    code="unknown_reducer",
-                    channel=channel,
-                )
-            if reducer is OVERRIDE:
-                self.values[channel] = change["value"]
-                self._owned.discard(channel)
-            else:
-                self._reduce(channel, reducer, change["value"])
+        self.take(changes_of(delta))
 
-    def delta(self, writes: Mapping[str, Any], extended: Container[str] = ()) -> Delta:
-        """The stored form of writes; channels with `stored=False` are left out."""
-        found: Delta = {}
-        for channel, write in writes.items():
-            reducer = self.reducer(channel, extended)
-            if reducer.stored:
-                found[channel] = {"op": reducer.name, "value": write}
-        return found
+    def reducer(self, channel: str, op: str) -> Reducer:
+        """The rule behind an op. Raises Invalid for one that is not registered here."""
+        reducer = BUILT_IN.get(op) or self.reducers.get(channel)
+        if reducer is None:
+            raise Invalid(
+                f"channel {channel} was written by the reducer {op!r}, which is not registered here; "
+                "register the document with the same reducers",
+                code="unknown_reducer",
+                channel=channel,
+            )
+        return reducer
 
-    def _reduce(self, channel: str, reducer: Reducer, write: Any) -> None:
+    def _combine(self, channel: str, change: Change) -> None:
+        op, value = change
         old = self.values.get(channel)
-        kind = _IN_PLACE.get(reducer.name)
+        if op == PLACE:
+            self.values[channel] = folded(old, change, channel)
+            self._owned.discard(channel)
+            return
+        kind = _IN_PLACE.get(op)
         if kind is not None:
-            _fits(channel, kind, write, old)
+            _fits(channel, kind, value, old)
             if old is not None and channel not in self._owned:
                 old = kind(old)
             self._owned.add(channel)
-        self.values[channel] = reducer.apply(old, write)
+        self.values[channel] = self.reducer(channel, op).apply(old, value)
+
+    # handing values out
+
+    def lend(self, channel: str) -> Any:
+        """A channel's value for somebody who keeps it: it is not changed in place any more. MISSING where there is none."""
+        self._owned.discard(channel)
+        return self.values.get(channel, MISSING)
+
+    def delta(self, changes: Changes) -> Delta:
+        """The stored form of changes; channels with `stored=False` are left out."""
+        reducers = self.reducers
+        return {
+            channel: {"op": op, "value": value}
+            for channel, (op, value) in changes.items()
+            if channel not in reducers or reducers[channel].stored
+        }
 
     def to_plain(self) -> dict[str, Any]:
         """A deep copy as plain JSON, without channels that are not stored. Raises NotPlain."""
@@ -191,6 +232,26 @@ class Channels:
         return {
             channel: plain(value, channel) for channel, value in self.values.items() if channel not in reducers or reducers[channel].stored
         }
+
+
+def changes_of(delta: Mapping[str, Mapping[str, Any]]) -> Changes:
+    """The changes a stored delta speaks of."""
+    return {channel: (change["op"], change["value"]) for channel, change in delta.items()}
+
+
+def folded(old: Any, change: Change, channel: str) -> Any:
+    """What a value comes to by a change with a built-in op, as a new value; `old` is None where there is nothing.
+    Raises BadPath, Invalid."""
+    op, value = change
+    if op == PLACE:
+        for path, how, part in value:
+            old = put(old, path.split("."), how, part, f"{channel}.{path}")
+        return old
+    kind = _IN_PLACE.get(op)
+    if kind is not None:
+        _fits(channel, kind, value, old)
+        old = None if old is None else kind(old)
+    return BUILT_IN[op].apply(old, value)
 
 
 def _fits(channel: str, kind: type, write: Any, old: Any) -> None:
@@ -203,32 +264,32 @@ def _fits(channel: str, kind: type, write: Any, old: Any) -> None:
 
 
 class Preview(Mapping[str, Any]):
-    """The state as it will be once writes are taken, without taking them. A channel is computed when it is read."""
+    """The state as it will be once changes are taken, without taking them. A channel is computed when it is read."""
 
-    __slots__ = ("_channels", "_extended", "_writes")
+    __slots__ = ("_changes", "_channels")
 
-    def __init__(self, channels: Channels, writes: Mapping[str, Any], extended: Container[str] = ()) -> None:
+    def __init__(self, channels: Channels, changes: Changes) -> None:
         self._channels = channels
-        self._writes = writes
-        self._extended = extended
+        self._changes = changes
 
     def __getitem__(self, channel: str) -> Any:
-        if channel not in self._writes:
+        change = self._changes.get(channel)
+        if change is None:
             return self._channels.values[channel]
-        write = self._writes[channel]
-        reducer = self._channels.reducer(channel, self._extended)
-        if reducer is OVERRIDE:
-            return write
+        op, value = change
+        if op == "override":
+            return value
         old = self._channels.values.get(channel)
-        kind = _IN_PLACE.get(reducer.name)
-        return reducer.apply(deepcopy(old) if kind is None or old is None else kind(old), write)
+        if op == PLACE or op in BUILT_IN:
+            return folded(old, change, channel)
+        return self._channels.reducer(channel, op).apply(deepcopy(old), value)
 
     def __iter__(self) -> Iterator[str]:
         yield from self._channels.values
-        yield from (channel for channel in self._writes if channel not in self._channels.values)
+        yield from (channel for channel in self._changes if channel not in self._channels.values)
 
     def __len__(self) -> int:
-        return len(self._channels.values.keys() | self._writes.keys())
+        return len(self._channels.values.keys() | self._changes.keys())
 
 
 def replay(channels: Channels, delta: Mapping[str, Mapping[str, Any]]) -> Channels:
@@ -237,99 +298,7 @@ def replay(channels: Channels, delta: Mapping[str, Mapping[str, Any]]) -> Channe
     return channels
 
 
-MISSING: Any = object()
-"""What `read` returns where a path leads nowhere."""
-
-
-def read(values: Mapping[str, Any], path: str) -> Any:
-    """The value at a dotted path (a channel, then keys or list positions), or MISSING. A channel whose own name holds
-    the dots wins."""
-    if path in values:
-        return values[path]
-    if "." not in path:
-        return MISSING
-    return read_in(values, path.split("."))
-
-
-def read_in(found: Any, parts: list[str]) -> Any:
-    """Follow keys and list positions from a value; MISSING where they lead nowhere."""
-    for part in parts:
-        if isinstance(found, Mapping):
-            found = cast("Mapping[str, Any]", found).get(part, MISSING)
-        elif isinstance(found, list | tuple) and part.isdecimal() and int(part) < len(cast("list[Any]", found)):
-            found = cast("list[Any]", found)[int(part)]
-        else:
-            return MISSING
-        if found is MISSING:
-            return MISSING
-    return found
-
-
-def place(writes: dict[str, Any], values: Mapping[str, Any], path: str, value: Any) -> None:
-    """Add to `writes` what puts `value` at a dotted path; the objects on the way are copied, not changed."""
-    root, *rest = path.split(".")
-    if not rest or path in values:
-        writes[path] = value
-        return
-    top = dict(_mapping(writes.get(root, values.get(root))))
-    writes[root] = top
-    for part in rest[:-1]:
-        below = dict(_mapping(top.get(part)))
-        top[part] = below
-        top = below
-    top[rest[-1]] = value
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
-DEPTH = 128
-"""Nesting beyond this is refused, as in the causal log."""
-
-
-def plain(value: Any, path: str) -> Any:
-    """A deep copy of plain JSON. Raises NotPlain(path) for anything else, and for nesting beyond DEPTH."""
-    trail: list[str] = []
-    try:
-        return _copy(value, trail, DEPTH)
-    except TypeError as error:
-        raise NotPlain(path + "".join(reversed(trail)), str(error)) from None
-
-
-def _copy(value: Any, trail: list[str], depth: int) -> Any:
-    kind = cast("type[object]", type(value))
-    if kind in _LEAVES:
-        return value
-    if kind is list and depth:
-        return _copy_list(value, trail, depth - 1)
-    if kind is dict and depth:
-        return _copy_dict(value, trail, depth - 1)
-    raise TypeError(kind.__name__ if depth else f"{kind.__name__} nested deeper than {DEPTH}")
-
-
-def _copy_list(value: list[Any], trail: list[str], depth: int) -> list[Any]:
-    copied: list[Any] = []
-    try:
-        copied.extend(item if type(item) in _LEAVES else _copy(item, trail, depth) for item in value)
-    except TypeError:
-        trail.append(f"[{len(copied)}]")
-        raise
-    return copied
-
-
-def _copy_dict(value: dict[Any, Any], trail: list[str], depth: int) -> dict[str, Any]:
-    copied: dict[str, Any] = {}
-    key: Any = None
-    try:
-        for key, item in value.items():
-            if type(key) is not str:
-                raise TypeError(f"key of type {type(key).__name__}")
-            copied[key] = item if type(item) in _LEAVES else _copy(item, trail, depth)
-    except TypeError:
-        trail.append(f".{key}")
-        raise
-    return copied
-
-
-_LEAVES: frozenset[type] = frozenset({str, int, float, bool, type(None)})
+def lent(channels: Channels, path: str) -> Any:
+    """The value at a dotted path for somebody who keeps it, or MISSING."""
+    channels.lend(path if path in channels.values else path.partition(".")[0])
+    return read(channels.values, path)

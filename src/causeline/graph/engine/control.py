@@ -7,13 +7,14 @@ Every task started here ends before the execution does.
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
 from causeline.errors import CauselineError, Unavailable
-from causeline.graph.engine.binding import Program
-from causeline.graph.engine.step_events import Emitted, Event, Failure, Journal, LimitReached, Limits, Path, Status, Step
+from causeline.graph.engine.binding import BoundDocument
+from causeline.graph.engine.step_events import Emitted, Event, Failure, Journal, LimitReached, Limits, Path, Retry, Status, Step
 from causeline.policy import Clock
 
 T = TypeVar("T")
@@ -52,23 +53,36 @@ class WaitCancelled(Unavailable):
     code = "node_cancelled"
 
 
-class Slot:
-    """One task that walks. While `busy`, it must not be cancelled."""
+class WalkTask:
+    """One task that walks, as a part of what `parent` walks. `halted` is True once it must stop. While `busy`, it must not be cancelled."""
 
-    __slots__ = ("busy", "task")
+    __slots__ = ("busy", "halted", "parent", "task")
 
-    def __init__(self, task: "asyncio.Task[Any]") -> None:
+    def __init__(self, task: "asyncio.Task[Any]", parent: "WalkTask | None") -> None:
         self.task = task
+        self.parent = parent
         self.busy = 0
+        self.halted = parent is not None and parent.halted
+
+    def is_part_of(self, walks: "list[WalkTask]") -> bool:
+        """True if it is one of these or works for one of them."""
+        walk: WalkTask | None = self
+        while walk is not None:
+            if walk in walks:
+                return True
+            walk = walk.parent
+        return False
 
 
 class Control:
     """Shared by every frame of an execution. `halted` is why it must stop, None while it may run; `answers` are the answers to pauses
-    by key; `steps` is the index of the next top-level step; `torn` is what a journal raised: nothing counts from then on."""
+    by key; `steps` is the index of the next top-level step, `offset` how many more the document has made; `rows` is the number of the last
+    Progress, `unwritten` those that do not count yet; `whole` says that the next step tells the whole position; `torn` is what a journal
+    raised: nothing counts from then on; `over` is True once nothing is told any more."""
 
     def __init__(
         self,
-        programs: Mapping[str, Program],
+        documents: Mapping[str, BoundDocument],
         clock: Clock,
         limits: Limits,
         *,
@@ -78,8 +92,11 @@ class Control:
         answers: Mapping[str, Any] | None = None,
         observers: tuple[object, ...] = (),
         first_step: int = 0,
+        rows: int = 0,
+        deps: Any = None,
+        debug: bool = False,
     ) -> None:
-        self.programs = programs
+        self.documents = documents
         self.clock = clock
         self.limits = limits
         self.journal = journal
@@ -87,18 +104,27 @@ class Control:
         self.sources: Mapping[str, Any] = sources or {}
         self.answers: Mapping[str, Any] = answers or {}
         self.observers = observers
-        self.steps = first_step
+        self.deps = deps
+        self.debug = debug
+        self.steps = self.first_step = first_step
+        self.offset = 0
+        self.rows = rows
+        self.unwritten: set[int] = set()
+        self.whole = False
         self.deadline: float | None = None
         self.halted: Status | None = None
         self.failure: Failure | None = None
         self.torn: BaseException | None = None
+        self.over = False
         self.warnings: list[Failure] = []
         self.listen(None)
         self.on_emit: Callable[[Emitted], object] | None = getattr(journal, "on_emit", None)
+        self.on_retry: Callable[[Retry], object] | None = getattr(journal, "on_retry", None)
         self.on_start: Callable[[int, str], object] | None = getattr(journal, "on_start", None)
         self.ticks = time.monotonic
         self.breathe_at = 0.0
-        self._slots: set[Slot] = set()
+        self._walks: set[WalkTask] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._spare: set[asyncio.Task[Any]] = set()
 
     def listen(self, deliver: Callable[[Event], Awaitable[None] | None] | None) -> None:
@@ -112,13 +138,22 @@ class Control:
         if self.halted is None:
             self.halted = why
             self.failure = failure
+        self._halt(self._walks)
+
+    def stop_part(self, walks: "list[WalkTask]") -> None:
+        """Stop these soon, with all that works for them."""
+        self._halt([walk for walk in self._walks if walk.is_part_of(walks)])
+
+    def _halt(self, walks: "Iterable[WalkTask]") -> None:
+        for walk in walks:
+            walk.halted = True
         try:
             me = asyncio.current_task()
-        except RuntimeError:
+        except RuntimeError:  # outside of the event loop: whoever walks sees it at the next step
             return
-        for slot in self._slots:
-            if not slot.busy and slot.task is not me:
-                slot.task.cancel()
+        for walk in walks:
+            if not walk.busy and walk.task is not me:
+                walk.task.cancel()
 
     @staticmethod
     def lock() -> asyncio.Lock:
@@ -135,41 +170,59 @@ class Control:
         await asyncio.sleep(0)
         self.breathe_at = time.monotonic() + BREATH
 
-    async def walk(self, work: Callable[[Slot], Awaitable[T]]) -> T:
+    async def walk(self, work: Callable[[WalkTask], Awaitable[T]], parent: WalkTask | None = None) -> T:
         """Run `work` as something that may be interrupted, in the current task."""
         task = asyncio.current_task()
         assert task is not None
-        slot = Slot(task)
-        self._slots.add(slot)
+        self._loop = task.get_loop()
+        walk = WalkTask(task, parent)
+        walk.halted = walk.halted or self.halted is not None
+        self._walks.add(walk)
         try:
-            return await work(slot)
+            return await work(walk)
         finally:
-            self._slots.discard(slot)
+            self._walks.discard(walk)
 
-    async def together(self, slot: Slot, works: list[Callable[[Slot], Awaitable[None]]]) -> None:
+    async def together(self, walk: WalkTask, works: list[Callable[[WalkTask], Awaitable[None]]]) -> None:
         """Run several at once and wait for all; the waiting task is not interrupted, the works are."""
-        slot.busy += 1
+        walk.busy += 1
         try:
             async with asyncio.TaskGroup() as group:
                 for work in works:
-                    group.create_task(self.walk(work))
+                    group.create_task(self.walk(work, walk))
         finally:
-            slot.busy -= 1
+            walk.busy -= 1
 
-    def failed(self, error: BaseException, slot: Slot, place: str) -> Exception:
+    async def in_thread(self, function: Callable[[Any], Any], argument: Any) -> Any:
+        """What a function returns in a thread, or raises there. Nobody waits for a function whose waiter was cancelled."""
+
+        def kept() -> "tuple[Any, BaseException | None]":
+            try:
+                return function(argument), None
+            except BaseException as error:  # noqa: BLE001 - raised again where it is awaited; no future takes a StopIteration
+                return None, error
+
+        value, error = await asyncio.to_thread(kept)
+        if isinstance(error, StopIteration | asyncio.CancelledError):
+            raise RuntimeError(f"the function raised {type(error).__name__}") from error
+        if error is not None:
+            raise error
+        return value
+
+    def failed(self, error: BaseException, walk: WalkTask, place: str) -> Exception:
         """What the walk caught as a failure of that place. Raises again what is none."""
-        found = leaked(error, slot, place) if self.halted is None else error
+        found = error if walk.halted else leaked(error, walk, place)
         if isinstance(found, Exception):
             return found
         raise error
 
-    def caught(self, error: BaseException, slot: Slot, placement: str, path: Path) -> bool:
+    def caught(self, error: BaseException, walk: WalkTask, placement: str, path: Path) -> bool:
         """Asked by a walk that caught something: True if that ends the walk (it has stopped, or stops everything from here),
         False if the error must go on."""
         if isinstance(error, asyncio.CancelledError):
-            if self.halted is not None:
-                slot.task.uncancel()
-            return self.halted is not None
+            if walk.halted:
+                walk.task.uncancel()
+            return walk.halted
         if isinstance(error, JournalFailed):
             self.stop("failed", failure_of(self.torn or error, placement, path))
             return True
@@ -178,27 +231,27 @@ class Control:
             return True
         return False
 
-    async def within(self, seconds: float, awaitable: Awaitable[T], slot: Slot, place: str) -> T:
+    async def within(self, seconds: float, awaitable: Awaitable[T], walk: WalkTask, place: str) -> T:
         """Wait at most `seconds` on the clock. Raises NodeTimeout."""
         fired: list[bool] = []
 
         async def alarm() -> None:
             await self.clock.sleep(seconds)
             fired.append(True)
-            slot.task.cancel()
+            walk.task.cancel()
 
         timer = self.spawn(alarm())
         try:
             found = await awaitable
         except asyncio.CancelledError:
-            if not fired or self.halted is not None:
+            if not fired or walk.halted:
                 raise
-            slot.task.uncancel()
+            walk.task.uncancel()
             raise late(place, seconds) from None
         finally:
             timer.cancel()
         if fired:
-            slot.task.uncancel()
+            walk.task.uncancel()
             raise late(place, seconds)
         return found
 
@@ -210,25 +263,56 @@ class Control:
         return task
 
     async def settle_tasks(self) -> None:
-        """Cancel what was spawned and wait until it is gone."""
+        """Cancel what was spawned and wait until it is gone. Nothing is emitted afterwards."""
+        self.over = True
         left = list(self._spare)
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
-    def emitter(self, path: Path, step: int) -> Callable[[Mapping[str, Any]], None] | None:
+    def emitter(self, path: Path, step: int) -> Callable[[Any], None] | None:
         """What `ctx.emit` calls for a visit; None if nobody listens."""
         if self.on_emit is None and self.deliver is None and not self.observers:
             return None
         return partial(self._emit, path, step)
 
-    def _emit(self, path: Path, step: int, data: Mapping[str, Any]) -> None:
+    def _emit(self, path: Path, step: int, data: Any) -> None:
+        """From whatever thread the node runs in; what a journal refuses is raised there."""
         event = Emitted(step, path, data)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            self._emit_from_thread(event)
+        else:
+            self._emitted(event)
+
+    def _emit_from_thread(self, event: Emitted) -> None:
+        heard: Future[None] = Future()
+
+        def hear() -> None:
+            try:
+                heard.set_result(self._emitted(event))
+            except Exception as error:  # noqa: BLE001 - raised again in the thread
+                heard.set_exception(error)
+
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(hear)
+            heard.result()
+
+    def _emitted(self, event: Emitted) -> None:
+        if self.over:
+            return
         if self.on_emit is not None:
             self.on_emit(event)
         self.observe("on_emit", event)
         if self.deliver is not None:
             self.deliver(event)
+
+    def retrying(self, retry: Retry) -> None:
+        """Tell that a try failed and another will follow."""
+        if self.on_retry is not None:
+            self.on_retry(retry)
+        self.observe("on_retry", retry)
 
     async def tell(self, event: Event) -> None:
         """Report finished work to observers and to whoever iterates the execution, who may make it wait."""
@@ -251,9 +335,9 @@ class Control:
                 self.warnings.append(failure_of(error, type(observer).__name__, (), code="observer_failed"))
 
 
-def leaked(error: BaseException, slot: Slot, place: str) -> BaseException:
+def leaked(error: BaseException, walk: WalkTask, place: str) -> BaseException:
     """The error itself, unless it is a CancelledError that nobody aimed at this walk: that is a failure of what was waited for."""
-    if isinstance(error, asyncio.CancelledError) and not slot.task.cancelling():
+    if isinstance(error, asyncio.CancelledError) and not walk.task.cancelling():
         return WaitCancelled(f"{place}: something it waited for was cancelled", placement=place)
     return error
 
@@ -265,5 +349,17 @@ def late(place: str, seconds: float) -> NodeTimeout:
 
 def failure_of(error: BaseException, placement: str, path: Path, *, code: str | None = None) -> Failure:
     """A Failure from an exception: its own code, else its class name."""
-    found = code or (error.code if isinstance(error, CauselineError) else type(error).__name__)
-    return Failure(found, str(error) or type(error).__name__, placement, path, error)
+    return Failure(code or code_of(error), text_of(error), placement, path, error)
+
+
+def code_of(error: BaseException) -> str:
+    """An error's own code, else its class name."""
+    return error.code if isinstance(error, CauselineError) else type(error).__name__
+
+
+def text_of(error: BaseException) -> str:
+    """What an error says, also where saying it fails."""
+    try:
+        return str(error) or type(error).__name__
+    except Exception:  # noqa: BLE001 - an error of the caller's own may do anything
+        return type(error).__name__

@@ -8,11 +8,12 @@ from typing import Any
 
 from causeline.errors import Invalid
 from causeline.graph.documents.document import DagReference, Embedded, entrypoint_iri
-from causeline.graph.engine.binding import Program
-from causeline.graph.engine.channels import MISSING, Channels, place, read
+from causeline.graph.engine.binding import BoundDocument
+from causeline.graph.engine.channels import Channels, Placing, lent
 from causeline.graph.engine.gather import Arrival, Record, arrival_of
 from causeline.graph.engine.position import Child
 from causeline.graph.engine.scatter import Feed
+from causeline.graph.engine.state_paths import MISSING, read
 from causeline.graph.engine.walk import begin
 
 INDEX_KEY = "itemIndex"
@@ -40,31 +41,27 @@ def resolve(dag: str | DagReference, values: Mapping[str, Any], item: Any, place
     return found
 
 
-def seeds(mapping: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
+def seeds(mapping: Mapping[str, str], channels: Channels) -> dict[str, Any]:
     """What a child's channels start with: child key <- parent path. Paths that lead nowhere are left out."""
-    found = {key: read(values, path) for key, path in mapping.items()}
+    found = {key: lent(channels, path) for key, path in mapping.items()}
     return {key: value for key, value in found.items() if value is not MISSING}
 
 
-def outputs(embedded: Embedded, child: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def placing_of(embedded: Embedded, child: Mapping[str, Any]) -> Placing:
     """What an embedded placement writes: parent path <- child path. Paths the child does not have are left out."""
-    writes: dict[str, Any] = {}
-    for path, source in embedded.state_output.items():
-        value = read(child, source)
-        if value is not MISSING:
-            place(writes, values, path, value)
-    return writes
+    found = [(path, read(child, source)) for path, source in embedded.state_output.items()]
+    return [(path, "override", value) for path, value in found if value is not MISSING]
 
 
-def open_child(program: Program, values: Mapping[str, Any], only: str | None = None) -> Child:
+def open_child(bound: BoundDocument, values: Mapping[str, Any], only: str | None = None) -> Child:
     """A child document (or the top-level one) before its first visit; `only` names the one entrypoint to take."""
-    channels = Channels(values, program.reducers)
+    channels = Channels(values, bound.reducers)
 
     def arrivals(label: str, gather: int) -> Any:
-        source = entrypoint_iri(program.plan.document.id, label)
-        return leave(program.entry_feeds[label], gather, source, values, "success", channels.values)
+        source = entrypoint_iri(bound.plan.document.id, label)
+        return leave(bound.entry_feeds[label], gather, source, values, "success", channels.values)
 
-    return Child(program.plan, begin(program.plan, arrivals, only), channels)
+    return Child(bound.plan, begin(bound.plan, arrivals, only), channels)
 
 
 def leave(feeds: tuple[Feed, ...], gather: int, source: str, item: Any, port: str, state: Mapping[str, Any]) -> Arrival | None:

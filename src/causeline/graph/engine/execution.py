@@ -10,10 +10,11 @@ from collections.abc import Awaitable, Generator
 from typing import Any, Literal
 
 from causeline.errors import Misuse
-from causeline.graph.engine.channels import plain
 from causeline.graph.engine.control import Control
-from causeline.graph.engine.driver import Count, Frame
+from causeline.graph.engine.driver import Frame, VisitCount
+from causeline.graph.engine.plain_values import plain
 from causeline.graph.engine.position import Child, pauses
+from causeline.graph.engine.position_json import position_to_plain
 from causeline.graph.engine.step_events import Emitted, Event, Failure, Result, Status
 
 
@@ -22,7 +23,8 @@ class Execution:
 
     def __init__(self, control: Control, child: Child, *, seconds: float | None) -> None:
         self._control = control
-        self._frame = Frame(control, child, count=Count(child.position.visits))
+        control.offset = child.position.steps - control.steps
+        self._frame = Frame(control, child, count=VisitCount(child.position.visits))
         self._seconds = seconds
         self._task: asyncio.Task[Result] | None = None
         self._events: deque[Event] = deque()
@@ -120,6 +122,7 @@ class Execution:
 
     async def _body(self) -> Result:
         control = self._control
+        control.debug = control.debug or asyncio.get_running_loop().get_debug()
         try:
             if self._seconds is not None:
                 control.deadline = control.clock.monotonic() + self._seconds
@@ -148,15 +151,19 @@ class Execution:
         if status is None:
             assert control.halted is not None
             status, failure = control.halted, control.failure
-        asked = tuple(pauses(frame.program.plan, frame.position)) if status == "interrupted" else ()
+        asked = tuple(pauses(frame.child.plan, frame.position)) if status == "interrupted" else ()
         return Result(status, dict(frame.channels.values), failure, asked, tuple(control.warnings), self.saved)
 
     def saved(self) -> dict[str, Any]:
         """Plain JSON {position, channels, document} of where it stands, also while it runs. Raises NotPlain.
         Only values have a bound of depth; documents stand in each other as deep as they may."""
         frame = self._frame
-        plan = frame.program.plan
-        return {"document": plan.document.hash, "position": frame.position.to_plain(plan, plain), "channels": frame.channels.to_plain()}
+        plan = frame.child.plan
+        return {
+            "document": plan.document.hash,
+            "position": position_to_plain(plan, frame.position, plain),
+            "channels": frame.channels.to_plain(),
+        }
 
 
 class _Events:

@@ -6,10 +6,11 @@ so nothing else is held; a gather with one source folds while the items finish, 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from causeline.graph.documents.document import Gather
-from causeline.graph.engine.channels import MISSING, place, read
+from causeline.graph.engine.channels import Placing
+from causeline.graph.engine.state_paths import MISSING, read
 
 ERROR = "error"
 GATHERED = "gatherResults"
@@ -30,7 +31,7 @@ class Record:
     result: Any = MISSING
 
 
-class Strategy(Protocol):
+class GatherStrategy(Protocol):
     """A named fold. What `pick` and `add` return is stored with the position and must be plain JSON."""
 
     def pick(self, gather: Gather, record: Record) -> Any:
@@ -175,7 +176,7 @@ class _Discard:
         return {}
 
 
-STRATEGIES: Mapping[str, Strategy] = {
+STRATEGIES: Mapping[str, GatherStrategy] = {
     "map": _Mapping(),
     "append": _Listing(port=False),
     "collect": _Listing(port=True),
@@ -188,7 +189,7 @@ Arrival = dict[str, Any]
 """Plain: `{"count", "errors", "failure"?}` with either `fold` (the total) or `records` ([[port, value], ...] in item order)."""
 
 
-def arrival_of(gather: Gather, strategy: Strategy, records: Iterable[Record]) -> Arrival:
+def arrival_of(gather: Gather, strategy: GatherStrategy, records: Iterable[Record]) -> Arrival:
     """What whole records leave at a gather."""
     kept: list[list[Any]] = []
     count = errors = 0
@@ -203,12 +204,12 @@ def arrival_of(gather: Gather, strategy: Strategy, records: Iterable[Record]) ->
     return {"count": count, "errors": errors, "records": kept}
 
 
-def total_of(gather: Gather, strategy: Strategy, arrived: list[list[Any]]) -> Any:
-    """Fold everything that arrived, slots in declared order."""
+def total_of(gather: Gather, strategy: GatherStrategy, arrived: list[list[Any]]) -> Any:
+    """Fold everything that arrived, sources in declared order."""
     if len(arrived) == 1 and "fold" in arrived[0][1]:
         return arrived[0][1]["fold"]
     total = strategy.start(gather)
-    for _slot, arrival in arrived:
+    for _source, arrival in arrived:
         for port, value in arrival["records"]:
             total = strategy.add(gather, total, port, value)
     return total
@@ -216,28 +217,18 @@ def total_of(gather: Gather, strategy: Strategy, arrived: list[list[Any]]) -> An
 
 def port_of(arrived: list[list[Any]]) -> str:
     """`empty` without records, `error` if one of them failed, else `success`."""
-    if not any(arrival["count"] for _slot, arrival in arrived):
+    if not any(arrival["count"] for _source, arrival in arrived):
         return "empty"
-    return ERROR if any(arrival["errors"] for _slot, arrival in arrived) else "success"
+    return ERROR if any(arrival["errors"] for _source, arrival in arrived) else "success"
 
 
 def failure_of(arrived: list[list[Any]]) -> Mapping[str, Any]:
     """What a gather that leaves by `error` writes to the channel of that name: why the first item failed, where that is known."""
-    told = next((arrival["failure"] for _slot, arrival in arrived if "failure" in arrival), None)
+    told = next((arrival["failure"] for _source, arrival in arrived if "failure" in arrival), None)
     return {} if told is None else {ERROR: told}
 
 
-def writes_of(gather: Gather, strategy: Strategy, total: Any, values: Mapping[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
-    """What the gather writes, and the channels among it whose list is extended rather than replaced."""
-    writes: dict[str, Any] = {}
-    extended: set[str] = set()
-    for path, value in strategy.finish(gather, total).items():
-        there = read(values, path)
-        if not strategy.extends or not isinstance(there, list):
-            place(writes, values, path, value)
-        elif path in values:
-            writes[path] = value
-            extended.add(path)
-        else:
-            place(writes, values, path, [*cast("list[Any]", there), *value])
-    return writes, frozenset(extended)
+def placing_of(gather: Gather, strategy: GatherStrategy, total: Any) -> Placing:
+    """What the gather writes: the paths and their values; where the strategy extends, a list is added to one that is there."""
+    how = "append" if strategy.extends else "override"
+    return [(path, how, value) for path, value in strategy.finish(gather, total).items()]

@@ -11,8 +11,7 @@ from typing import Any, Protocol, cast
 
 from causeline.errors import Invalid, Unavailable
 from causeline.graph.documents.document import Reservoir, Scatter
-from causeline.graph.engine.channels import MISSING, read_in
-from causeline.graph.engine.position import Fan
+from causeline.graph.engine.state_paths import MISSING, read_in
 from causeline.graph.engine.step_events import LimitReached
 
 
@@ -52,11 +51,12 @@ class Pull(Protocol):
 Sleep = Callable[[float], Any]
 
 
-def open_source(scatter: Scatter, found: Any, fan: Fan, width: int, sleep: Sleep) -> Pull:
-    """A pull over what was found at the scatter's source: nothing at all counts as no items. Raises BadSource, LimitReached."""
+def open_source(scatter: Scatter, found: Any, done: list[list[int]], width: int, sleep: Sleep) -> Pull:
+    """A pull over what was found at the scatter's source, but for the items that are `done`: nothing at all counts as no items.
+    Raises BadSource, LimitReached."""
     if found is MISSING or found is None:
         found = ()
-    skip = [(low, high) for low, high in fan.done]
+    skip = [(low, high) for low, high in done]
     given: object = found
     if isinstance(given, AsyncIterable):
         arriving = Arriving(cast("AsyncIterable[Any]", given), skip)

@@ -5,14 +5,14 @@ memory follows the items in flight, plus what the gather keeps.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from causeline.graph.documents.document import Gather
-from causeline.graph.engine.channels import MISSING, read
-from causeline.graph.engine.gather import ERROR, Arrival, Record, Strategy
-from causeline.graph.engine.position import Fan
+from causeline.graph.engine.gather import ERROR, Arrival, GatherStrategy, Record
+from causeline.graph.engine.position import ScatterState
+from causeline.graph.engine.state_paths import MISSING, read
 
 SUCCESS = "success"
 EMPTY = "empty"
@@ -55,7 +55,7 @@ class Feed:
 
     number: int
     gather: Gather
-    strategy: Strategy
+    strategy: GatherStrategy
     result_field: str | None
     folds: bool
 
@@ -77,44 +77,76 @@ def pick(feeds: tuple[Feed, ...], source: str, index: int, item: Any, port: str,
     return kept
 
 
-def take(
-    fan: Fan, feeds: tuple[Feed, ...], index: int, items: Iterable[int], port: str, kept: Kept, failure: Mapping[str, Any] | None = None
-) -> None:
-    """An item (or a batch: `index` is its first item, `items` all of them) has finished, with what the gathers keep of it and
-    why it failed."""
-    fan.tally[port] = fan.tally.get(port, 0) + 1
-    if fan.first is None or index < fan.first[0]:
-        fan.first = [index, port]
-    if failure is not None and (fan.failure is None or index < fan.failure[0]):
-        fan.failure = [index, failure]
-    if kept and any(kept):
-        fan.ahead[index] = [port, kept]
-    mark = fan.watermark
-    for one in items:  # a batch may hold items that waited in batches of their own
-        _mark(fan.done, one)
-        fan.parked.pop(one, None)
-        fan.children.pop(one, None)
-    if fan.ahead:
-        _release(fan, feeds, mark)
+@dataclass(slots=True)
+class FinishedItem:
+    """An item (or a batch: `index` is its first item, `items` all of them) that left by `port`, with what the gathers keep of it, why it
+    failed, and the tries before the last: `[{n, code, wait}]`."""
+
+    index: int
+    items: tuple[int, ...]
+    port: str
+    kept: Kept
+    failure: Mapping[str, Any] | None = None
+    attempts: tuple[Mapping[str, Any], ...] = ()
+
+    def to_writes(self) -> dict[str, Any]:
+        """The `writes` of the Progress row about it."""
+        found: dict[str, Any] = {"kept": self.kept}
+        if len(self.items) > 1:
+            found["items"] = list(self.items)
+        if self.failure is not None:
+            found["failure"] = self.failure
+        if self.attempts:
+            found["attempts"] = list(self.attempts)
+        return found
+
+    @classmethod
+    def from_row(cls, index: int, port: str, writes: Mapping[str, Any]) -> "FinishedItem":
+        """Read `to_writes` back."""
+        items = tuple(writes.get("items", (index,)))
+        return cls(index, items, port, writes["kept"], writes.get("failure"), tuple(writes.get("attempts", ())))
 
 
-def _release(fan: Fan, feeds: tuple[Feed, ...], mark: int) -> None:
+def take(scatter: ScatterState, feeds: tuple[Feed, ...], finished: FinishedItem) -> None:
+    """An item has finished."""
+    index, port = finished.index, finished.port
+    scatter.tally[port] = scatter.tally.get(port, 0) + 1
+    if scatter.first is None or index < scatter.first[0]:
+        scatter.first = [index, port]
+    if finished.failure is not None and (scatter.failure is None or index < scatter.failure[0]):
+        scatter.failure = [index, finished.failure]
+    if finished.attempts:
+        scatter.retried += 1
+    if finished.kept and any(finished.kept):
+        scatter.ahead[index] = [port, finished.kept]
+    mark = scatter.watermark
+    for item in finished.items:  # a batch may hold items that waited in batches of their own
+        _mark(scatter.done, item)
+        if scatter.parked:
+            scatter.parked.pop(item, None)
+        if scatter.children:
+            scatter.children.pop(item, None)
+    if scatter.ahead:
+        _release(scatter, feeds, mark)
+
+
+def _release(scatter: ScatterState, feeds: tuple[Feed, ...], mark: int) -> None:
     """Fold, in order, what the watermark has passed since it stood at `mark`."""
-    for index in range(mark, fan.watermark):
-        record = fan.ahead.pop(index, None)
+    for index in range(mark, scatter.watermark):
+        record = scatter.ahead.pop(index, None)
         if record is None:
             continue
-        if fan.kept is None:
-            fan.kept = [feed.strategy.start(feed.gather) if feed.folds else [] for feed in feeds]
+        if scatter.kept is None:
+            scatter.kept = [feed.strategy.start(feed.gather) if feed.folds else [] for feed in feeds]
         port, kept = record
         for number, held in enumerate(kept):
             if not held:
                 continue
             feed = feeds[number]
             if feed.folds:
-                fan.kept[number] = feed.strategy.add(feed.gather, fan.kept[number], port, held[0])
+                scatter.kept[number] = feed.strategy.add(feed.gather, scatter.kept[number], port, held[0])
             else:
-                fan.kept[number].append([port, held[0]])
+                scatter.kept[number].append([port, held[0]])
 
 
 def _mark(done: list[list[int]], index: int) -> None:
@@ -140,24 +172,24 @@ def _end(span: list[int]) -> int:
     return span[1]
 
 
-def port_of(fan: Fan, reducer: OutcomeReducer, routes: Mapping[str, Any]) -> str:
+def port_of(scatter: ScatterState, reducer: OutcomeReducer, routes: Mapping[str, Any]) -> str:
     """The port once every item has finished. No items at all is `empty` where that has a route, else vacuous success."""
-    if fan.first is not None:
-        return reducer(fan.tally, fan.first[1])
+    if scatter.first is not None:
+        return reducer(scatter.tally, scatter.first[1])
     return EMPTY if EMPTY in routes else reducer({SUCCESS: 0}, SUCCESS)
 
 
-def arrival_of(fan: Fan, feeds: tuple[Feed, ...], gather: int) -> Arrival | None:
+def arrival_of(scatter: ScatterState, feeds: tuple[Feed, ...], gather: int) -> Arrival | None:
     """What the scatter leaves at gather number `gather`; None if that does not count it."""
     for number, feed in enumerate(feeds):
         if feed.number == gather:
-            failed = fan.tally.get(ERROR, 0)
-            counted: Arrival = {"count": sum(fan.tally.values()), "errors": failed}
+            failed = scatter.tally.get(ERROR, 0)
+            counted: Arrival = {"count": sum(scatter.tally.values()), "errors": failed}
             if not feed.gather.include_errors:
                 counted = {"count": counted["count"] - failed, "errors": 0}
-            elif fan.failure is not None:
-                counted["failure"] = fan.failure[1]
+            elif scatter.failure is not None:
+                counted["failure"] = scatter.failure[1]
             if feed.folds:
-                return {**counted, "fold": feed.strategy.start(feed.gather) if fan.kept is None else fan.kept[number]}
-            return {**counted, "records": [] if fan.kept is None else fan.kept[number]}
+                return {**counted, "fold": feed.strategy.start(feed.gather) if scatter.kept is None else scatter.kept[number]}
+            return {**counted, "records": [] if scatter.kept is None else scatter.kept[number]}
     return None

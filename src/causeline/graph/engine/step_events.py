@@ -63,8 +63,13 @@ class Step:
 
     `placement` is its IRI and `node` its name; `next` is the name of the placement its branch goes to, None after a
     terminal. `writes` is what the visit wrote, `delta` its stored form (`{channel: {op, value}}`), `position` where the
-    execution is after it, `attempt` how many tries the visit took. A paused visit has the port `parked`, itself as `next`, and
-    its open questions as `pauses`.
+    execution is after it, `attempts` the tries before the one that counts (`{n, code, wait}`, wait in seconds). A paused visit has the
+    port `parked`, itself as `next`, and its open questions as `pauses`. `roles` are those of its node, or the placement's own.
+    `state` is a read-only view of the channels, valid until the next event; while a journal is handed the step, the step is not in it yet.
+
+    In a document with one entrypoint `position` is whole. With several it is whole in the first step of an execution, and holds
+    what changed (`change`, `rows`) in the steps after it, so that a step costs only what it did; `Dispatcher.resume` takes a whole
+    position with the steps after it as `steps`.
     """
 
     index: int
@@ -75,8 +80,15 @@ class Step:
     writes: Mapping[str, Any]
     delta: Mapping[str, Mapping[str, Any]]
     position: Mapping[str, Any]
-    attempt: int = 1
+    attempts: tuple[Mapping[str, Any], ...] = ()
     pauses: tuple[Pause, ...] = ()
+    roles: tuple[str, ...] = ()
+    state: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False, compare=False)
+
+    @property
+    def attempt(self) -> int:
+        """How many tries the visit took."""
+        return len(self.attempts) + 1
 
     @property
     def path(self) -> Path:
@@ -84,30 +96,52 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Tally:
+    """How far a scatter is: items done, failed and tried again; `total` where the source has a length."""
+
+    done: int
+    failed: int
+    retried: int
+    total: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
-    """A scatter item (`path` ends in its index) or a placement of an embedded document (`path` ends in its name) that finished inside
-    step `step`. `index` is the item index, or the number of the visit in its document. `writes` is plain JSON and holds
-    what resuming needs; hand it back unread."""
+    """A scatter item (`path` ends in its index) or a placement of an embedded document (`path` ends in its name) that finished while
+    step `step` was under way. `index` is the item index, or the number of the visit in its document. `writes` is plain JSON and holds
+    what resuming needs; hand it back unread. Names in `path` are followed by `@entrypoint` where the same placement can be reached from
+    several entrypoints.
+
+    `number` counts the rows of one execution, also over a resume that is given the rows before; with `path` it is unique within a step.
+    `tally` is how far the scatter of an item is with it; it is not stored. A row by the port `begun` says what unfinished work began with.
+    """
 
     step: int
     path: Path
     index: int
     port: str
     writes: Mapping[str, Any]
+    number: int = 0
+    tally: Tally | None = field(default=None, compare=False)
 
     @property
     def node(self) -> str:
         """Name of the innermost placement."""
         return next(part for part in reversed(self.path) if isinstance(part, str))
 
+    def inside(self, parts: int) -> "Progress":
+        """The same row as seen from a document further in."""
+        return Progress(self.step, self.path[parts:], self.index, self.port, self.writes, self.number)
+
     def to_plain(self) -> dict[str, Any]:
         """Plain JSON."""
-        return {"step": self.step, "path": list(self.path), "index": self.index, "port": self.port, "writes": dict(self.writes)}
+        found = {"step": self.step, "path": list(self.path), "index": self.index, "port": self.port, "writes": dict(self.writes)}
+        return {**found, "number": self.number} if self.number else found
 
     @classmethod
     def from_plain(cls, found: Mapping[str, Any]) -> "Progress":
         """Read `to_plain` back."""
-        return cls(found["step"], tuple(found["path"]), found["index"], found["port"], found["writes"])
+        return cls(found["step"], tuple(found["path"]), found["index"], found["port"], found["writes"], found.get("number", 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +150,23 @@ class Emitted:
 
     step: int
     path: Path
-    data: Mapping[str, Any]
+    data: Any
 
     @property
     def node(self) -> str:
         """Name of the innermost placement."""
         return next(part for part in reversed(self.path) if isinstance(part, str))
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Try number `attempt` of a node, or of a scatter item's document, failed with `code`; the next follows after `wait` seconds."""
+
+    step: int
+    path: Path
+    attempt: int
+    code: str
+    wait: float
 
 
 Event = Step | Progress | Emitted
@@ -131,8 +176,8 @@ class Journal(Protocol):
     """Where an execution is made durable. Each call is awaited before anything that depends on it runs; calls of `step` never overlap.
     If one raises, the execution stops, awaiting it raises that error, and its position does not count what was being written.
 
-    A journal may also have `on_emit(event: Emitted) -> None`, called at once for what nodes emit, and
-    `on_start(index: int, node: str) -> None`, called before each top-level visit.
+    A journal may also have `on_emit(event: Emitted) -> None`, called at once for what nodes emit, `on_retry(retry: Retry) -> None`,
+    called before a wait for another try, and `on_start(index: int, node: str) -> None`, called before each top-level visit.
     """
 
     async def step(self, step: Step) -> None: ...

@@ -3,20 +3,24 @@
 Law: whatever a node does wrong becomes an exception here or an outcome; nothing else leaves.
 """
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, cast
 
 from causeline.errors import Invalid
 from causeline.graph.engine.binding import Site
-from causeline.graph.engine.control import Control, Slot, late
-from causeline.graph.engine.step_events import Failure, Path
+from causeline.graph.engine.channels import NOWHERE, Placing
+from causeline.graph.engine.control import Control, WalkTask, code_of
+from causeline.graph.engine.state_guard import check_untouched, copied
+from causeline.graph.engine.step_events import Failure, Path, Retry
 from causeline.graph.node import Context, Node, Outcome
 from causeline.policy import GiveUp, RetryPolicy, error_names
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-_NONE: frozenset[str] = frozenset()
 _NO_WRITES = Outcome("").writes
+Attempts = tuple[Mapping[str, Any], ...]
+"""The tries before the last: `{n, code, wait}` each."""
 
 
 class BadOutcome(Invalid):
@@ -25,35 +29,36 @@ class BadOutcome(Invalid):
     code = "bad_outcome"
 
 
-class Left:
-    """What came of a visit. `extended` are list channels to add to; `own` is True if the node itself asked `question`;
-    `state` is what a gather sees as the producer's state, None for the document's own."""
+class VisitResult:
+    """What came of a visit, before it counts. `placing` are values for dotted paths, which are worked out when the visit has its turn;
+    `asks` is True if the node itself asked `question`; `state` is what a gather sees as the producer's state, None for the
+    document's own."""
 
-    __slots__ = ("attempt", "extended", "own", "port", "question", "state", "writes")
+    __slots__ = ("asks", "attempts", "placing", "port", "question", "state", "writes")
 
     def __init__(
         self,
         port: str,
         writes: Mapping[str, Any] = NOTHING,
         *,
-        extended: frozenset[str] = _NONE,
-        own: bool = True,
+        placing: Placing = NOWHERE,
+        asks: bool = True,
         question: Any = None,
-        attempt: int = 1,
+        attempts: Attempts = (),
         state: Mapping[str, Any] | None = None,
     ) -> None:
         self.port = port
         self.writes = writes
-        self.extended = extended
-        self.own = own
+        self.placing = placing
+        self.asks = asks
         self.question = question
-        self.attempt = attempt
+        self.attempts = attempts
         self.state = state
 
 
 async def call(
     control: Control,
-    slot: Slot,
+    walk: WalkTask,
     site: Site,
     state: Mapping[str, Any],
     path: Path,
@@ -63,8 +68,9 @@ async def call(
     index: int | None = None,
     answer: Any = None,
     reducers: Mapping[str, Any] = NOTHING,
-) -> Left:
-    """Call the site's node, again where its retry policy says so. Raises what the last try raised."""
+    tries: list[Mapping[str, Any]] | None = None,
+) -> VisitResult:
+    """Call the site's node, again where its retry policy says so; what failed goes into `tries`. Raises what the last try raised."""
     node = site.node
     assert node is not None
     attempt, waited = 1, 0.0
@@ -81,41 +87,56 @@ async def call(
             deadline=control.deadline,
             emit=control.emitter(path, step),
             services=control.services,
+            deps=control.deps,
             reducers=reducers,
         )
+        before = copied(state) if control.debug else None
         try:
-            found: Any = node.fn(ctx) if site.timeout is None else await _timed(control, slot, site, node, ctx)
+            if site.timeout is not None:
+                found: Any = await control.within(site.timeout, _begun(control, node, ctx), walk, site.name)
+            elif node.threaded:
+                found = await control.in_thread(node.fn, ctx)
+            else:
+                found = node.fn(ctx)
             if type(found) is not Outcome and hasattr(found, "__await__"):
                 found = await found
-            outcome = found if type(found) is Outcome else _outcome(found, node, site)
-            if outcome.writes is not _NO_WRITES:
-                _check_writes(outcome.writes, site)
-            if not isinstance(cast("object", outcome.port), str):
-                raise BadOutcome(f"{site.name}: a port is a text, not {outcome.port!r:.80}", placement=site.name)
-            return Left(outcome.port, outcome.writes, question=outcome.question, attempt=attempt)
+            if before is not None:
+                check_untouched(before, state, site.name)
+            return _result(found, node, site, tries)
         except BaseException as error:
-            failed = control.failed(error, slot, site.name)
+            failed = control.failed(error, walk, site.name)
             delay = again(control, site.retry, error_names(failed), attempt, waited, failed)
             if delay is None:
                 if failed is error:
                     raise
                 raise failed from error
         waited = delay
+        note_try(control, path, step, tries, attempt, code_of(failed), waited)
         await control.clock.sleep(waited)
         attempt += 1
+
+
+def note_try(control: Control, path: Path, step: int, tries: list[Mapping[str, Any]] | None, attempt: int, code: str, wait: float) -> None:
+    """Remember and tell that a try failed and another will follow."""
+    retry = Retry(step, path, attempt, code, wait)
+    if tries is not None:
+        tries.append({"n": attempt, "code": code, "wait": wait})
+    control.retrying(retry)
 
 
 def again(
     control: Control, policy: RetryPolicy | None, names: frozenset[str], attempt: int, waited: float, error: BaseException | None
 ) -> float | None:
-    """Seconds to wait before the next try, None to give up."""
+    """Seconds to wait before the next try, None to give up. What an error says of itself counts only where it makes sense."""
     if policy is None:
         return None
+    retryable: Any = getattr(error, "retryable", None)
+    wish: Any = getattr(error, "retry_after", None)
     decision = policy.decide(
         names,
         attempt,
-        retryable=getattr(error, "retryable", None),
-        retry_after=getattr(error, "retry_after", None),
+        retryable=retryable if isinstance(retryable, bool) else None,
+        retry_after=wish if type(wish) in (int, float) and 0 <= wish < math.inf else None,
         previous=waited,
         random=control.dice,
     )
@@ -128,28 +149,28 @@ def failure_names(failure: Failure) -> frozenset[str]:
     return names if failure.cause is None else names | error_names(failure.cause)
 
 
-async def _timed(control: Control, slot: Slot, site: Site, node: Node, ctx: Context) -> Any:
-    """One call within the placement's timeout. A sync function cannot be interrupted; its outcome is late afterwards."""
-    assert site.timeout is not None
-    begun = control.clock.monotonic()
-    found: Any = node.fn(ctx)
-    if hasattr(found, "__await__"):
-        return await control.within(site.timeout, found, slot, site.name)
-    if control.clock.monotonic() - begun > site.timeout:
-        raise late(site.name, site.timeout)
-    return found
+async def _begun(control: Control, node: Node, ctx: Context) -> Any:
+    """One call, as something to wait for. A sync function cannot be interrupted: one in a thread goes on by itself, and what it returns
+    too late is dropped."""
+    found: Any = await control.in_thread(node.fn, ctx) if node.threaded else node.fn(ctx)
+    return await found if hasattr(found, "__await__") else found
 
 
-def _outcome(found: object, node: Node, site: Site) -> Outcome:
-    if isinstance(found, Outcome):
-        return found
-    if isinstance(found, str):
-        return Outcome(found)
-    raise BadOutcome(
-        f"{site.name}: the node {node.iri} returned a {type(found).__name__}; return Outcome(port, writes) or a port name",
-        placement=site.name,
-        node=node.iri,
-    )
+def _result(found: Any, node: Node, site: Site, tries: list[Mapping[str, Any]] | None) -> VisitResult:
+    """What a node returned. Raises BadOutcome."""
+    if not isinstance(found, Outcome):
+        if not isinstance(found, str):
+            raise BadOutcome(
+                f"{site.name}: the node {node.iri} returned a {type(found).__name__}; return Outcome(port, writes) or a port name",
+                placement=site.name,
+                node=node.iri,
+            )
+        return VisitResult(found, attempts=tuple(tries) if tries else ())
+    if found.writes is not _NO_WRITES:
+        _check_writes(found.writes, site)
+    if type(found.port) is not str:
+        raise BadOutcome(f"{site.name}: a port is a text, not {found.port!r:.80}", placement=site.name)
+    return VisitResult(found.port, found.writes, question=found.question, attempts=tuple(tries) if tries else ())
 
 
 def _check_writes(writes: Any, site: Site) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from causeline.graph import Context, Dispatcher, Graph, Node, Outcome, Result
-from causeline.graph.engine.channels import plain
+from causeline.graph.engine.plain_values import plain
 from causeline.graph.node import PARKED
 
 
