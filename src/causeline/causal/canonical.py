@@ -60,7 +60,14 @@ def canonical(value: object, *, depth: int = DEPTH) -> bytes:
     """
     try:
         dicts: list[_Dict] = []
-        plain = value if type(value) in _LEAVES else _survey(value, depth, dicts)
+        kind = _type(value)
+        box: Any = value
+        if depth and kind is dict and _only_leaves(map(type, box.values())):  # most values are small and flat
+            dicts.append(box)
+            plain = value
+        else:
+            flat = kind in _LEAVES or (depth and kind is list and _only_leaves(map(type, box)))
+            plain = value if flat else _survey(value, depth, dicts)
         data = orjson.dumps(plain, option=_OPTIONS)
         if data.isascii() or not _has_wide_keys(dicts):
             return data
