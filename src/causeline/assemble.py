@@ -12,6 +12,7 @@ from causeline import graph
 from causeline.adapters.hcl import read_hcl
 from causeline.adapters.models.model_names import Candidate, Fault, candidates
 from causeline.adapters.stores import open_store
+from causeline.adapters.stores.opened_memory import MemoryStore
 from causeline.adapters.tools.mcp_tools import mcp
 from causeline.agent.definition import AgentDefinition
 from causeline.agent.manifest.manifest import GRAPHS, InvalidManifest, Manifest, ManifestFinding, manifest_from_plain, read_manifest
@@ -108,14 +109,17 @@ class Agent(AgentDefinition):
         given = {option: value for option, value in locals().items() if option in OPTION_NAMES}
         options = Options.checked(**given, **unknown)
         check_models(options)
-        super().__init__(options, tools, opened)
+        super().__init__(options, tools, opened, open_memory=MemoryStore.open)
 
     @classmethod
     def from_manifest(cls, manifest: Manifest) -> "Agent":
         """The agent a manifest describes; its runs store the manifest, so that any process can take them over."""
         check_models(manifest.options)
         agent = cls.__new__(cls)
-        AgentDefinition.__init__(agent, manifest.options, manifest.tools, opened, manifest=manifest.to_plain(), context=manifest.context)
+        plain = manifest.to_plain()
+        AgentDefinition.__init__(
+            agent, manifest.options, manifest.tools, opened, open_memory=MemoryStore.open, manifest=plain, context=manifest.context
+        )
         return agent
 
     def __repr__(self) -> str:

@@ -207,10 +207,14 @@ class ContextChanged(Stamp):
 
 
 class MemoryRecalled(Stamp):
-    """Earlier runs were put before the model: run, step and node of each piece."""
+    """Earlier runs (`recall`) or long-term memories (`memory`) were put before the model: run, step and node of each piece, namespace,
+    key and score of each memory. `error` {code, message}: the memory could not be asked, or what was noted could not be kept there; the
+    run went on."""
 
     type: Literal["memory_recalled"]
+    kind: Literal["recall", "memory"]
     citations: Sequence[Mapping[str, Any]]
+    error: NotRequired[Mapping[str, str]]
 
 
 class InterruptOpened(Stamp):

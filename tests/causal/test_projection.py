@@ -156,13 +156,14 @@ def test_resource_heads_compete_instead_of_filling_the_view():
     assert len(view.ids) <= 40
 
 
-def test_recalled_text_is_shown_for_its_goal_and_never_again():
+@pytest.mark.parametrize("key, label", [("recall", "recalled from earlier runs"), ("memory", "recalled from long-term memory")])
+def test_recalled_text_is_shown_for_its_goal_and_never_again(key, label):
     state = log()
     goal = ask(state, "What did we say about otters?")
-    value = {"path": "recall", "operation": "recall", "succeeded": True, "value": {"text": "Otters hold hands.", "citations": []}}
-    recall = state.append("resource", value, [goal.id], created_at=NOW, resource_key=f"recall:{goal.id}", advance=False)
+    value = {"path": key, "operation": "recall", "succeeded": True, "value": {"text": "Otters hold hands.", "citations": []}}
+    recall = state.append("resource", value, [goal.id], created_at=NOW, resource_key=f"{key}:{goal.id}", advance=False)
     view = project(state, "What did we say about otters?", 4_000)
-    assert "[recalled from earlier runs] Otters hold hands." in view.digest
+    assert f"[{label}] Otters hold hands." in view.digest
     assert recall.id in view.ids
     ask(state, "And what else about otters?")
     later = project(state, "And what else about otters?", 4_000)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from causeline.agent.options import MAX_STEPS, Options
+from causeline.agent.react.agent_memory import AgentMemory, MemoryOptions
 from causeline.agent.react.conversation import Conversation
 from causeline.agent.react.flat import FLAT_NODES, flat_document, tool_documents, with_tools
 from causeline.agent.react.loop import call_model, call_tools, entrypoint, leave
@@ -17,8 +18,9 @@ from causeline.agent.react.remember import REMEMBER, parameters
 from causeline.agent.react.structured_answer import typed
 from causeline.agent.react.sub_agents import sub_run_tool
 from causeline.graph import Document, Limits, Node, load
+from causeline.memory.shared import OpenMemory, SharedMemory
 from causeline.models.model import Model
-from causeline.run.scope import RunScope
+from causeline.run.scope import Notes, RunScope
 from causeline.tools.decision_check import check_decision_on
 from causeline.tools.human import with_human_key
 from causeline.tools.tool import Tool, ToolContext, schema_tool
@@ -40,6 +42,7 @@ class AgentDefinition:
         tools: Iterable[ToolLike],
         open_model: OpenModel,
         *,
+        open_memory: OpenMemory | None = None,
         manifest: Mapping[str, Any] | None = None,
         context: Mapping[str, Any] | None = None,
     ) -> None:
@@ -47,6 +50,10 @@ class AgentDefinition:
         own = Toolbox(with_human_key(tools, options.human_key), use=options.use_tools, skills=options.skill_set())
         self.toolbox = own.with_tools([remember_tool(options)]) if options.offers_remember else own
         self._open_model = open_model
+        self._memory = MemoryOptions.of(options.memory)
+        self._outside: Any = self._memory.store if self._memory else None
+        if isinstance(self._outside, str) and open_memory is not None:
+            self._outside = SharedMemory(self._outside, open_memory)
         self._manifest = manifest
         self.context = context
         self._model: Model | None = None
@@ -76,18 +83,24 @@ class AgentDefinition:
         toolbox = self.toolbox.with_client(scope.client_tools) if scope.client_tools else self.toolbox
         # Only the compact document is known to start a whole group at once; in others a call is `started` when its item begins.
         at_once = self.options.tool_concurrency if self.document.id == REACT else 1
-        return {Conversation: Conversation(self.options, toolbox, self.model, scope, at_once=at_once)}
+        memory = AgentMemory(self._memory, scope, self._outside) if self._memory is not None else None
+        talk = Conversation(self.options, toolbox, self.model, scope, at_once=at_once, memory=memory)
+        return {Conversation: talk} if memory is None else {Conversation: talk, Notes: memory}
 
     def check_answer(self, name: str, arguments: Any, decision: Mapping[str, Any]) -> None:
         """Raises Invalid if a decision that lets a call run cannot be carried out: the tool is gone, or does not take the arguments."""
         check_decision_on(self.toolbox, name, arguments, decision)
 
     async def open(self) -> None:
-        """Open the toolsets, for one run. Raises ToolsetFailed."""
+        """Open the toolsets and the memory, for one run. Raises ToolsetFailed."""
         await self.toolbox.open()
+        if isinstance(self._outside, SharedMemory):
+            await self._outside.enter()
 
     async def close(self) -> None:
-        """A run has ended: close the toolsets, unless another one needs them."""
+        """A run has ended: close the toolsets and the memory, unless another one needs them."""
+        if isinstance(self._outside, SharedMemory):
+            await self._outside.leave()
         await self.toolbox.close()
 
     def as_tool(self, name: str, description: str) -> Tool:

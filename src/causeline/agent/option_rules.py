@@ -10,9 +10,24 @@ from pathlib import Path
 from typing import Any, cast, get_origin
 
 from causeline.agent.answer_format import has_no_schema
-from causeline.agent.system_prompt import template_findings
+from causeline.agent.system_prompt import SLOT, template_findings
 from causeline.graph import Document, Node
-from causeline.shapes import FILLED, PATH, TEXT, Rule, expected, is_list, list_of, matching, maybe, table, table_or, test, whole
+from causeline.shapes import (
+    FILLED,
+    NOT_NEGATIVE,
+    PATH,
+    TEXT,
+    Rule,
+    expected,
+    is_list,
+    list_of,
+    matching,
+    maybe,
+    table,
+    table_or,
+    test,
+    whole,
+)
 from causeline.tools.skills import Skill
 
 MIN_CONTEXT_TOKENS = 256
@@ -99,10 +114,39 @@ node_types: Rule = list_of(
 )  # fmt: skip
 graph_nodes: Rule = list_of(test("a node made by causeline.graph.node", lambda value: isinstance(value, Node)), "a list of nodes")
 graph_documents: Rule = list_of(test("a Document", lambda value: isinstance(value, Document)), "a list of Documents")
-memory: Rule = test(
-    "the address of a store, a table, or a MemoryStore",
-    lambda value: bool(cast("object", value)) if isinstance(value, str | Mapping) else callable(getattr(value, "search", None)),
+_STORE_ADDRESS = test(
+    "the address of a store, or a MemoryStore",
+    lambda value: "://" in value if isinstance(value, str) else callable(getattr(value, "search", None)),
 )
+
+
+def _store(value: Any) -> list[str]:
+    """An address without a password in it, as with `url`."""
+    if isinstance(value, str) and ":" in value.partition("://")[2].partition("/")[0].rpartition("@")[0]:
+        return ["an address without a password; databases take it from the environment (PGPASSWORD, or a password file)"]
+    return _STORE_ADDRESS(value)
+
+
+def _namespace(value: Any) -> list[str]:
+    """A text or a list of texts, with the variables of a namespace."""
+    parts: list[Any] = [value] if isinstance(value, str) else list(cast("Sequence[Any]", value)) if is_list(value) else []
+    if not parts or not all(isinstance(part, str) and part for part in parts):
+        return expected("a list of texts", value)
+    names = [slot.group(1) for part in parts for slot in SLOT.finditer(part)]
+    known = "known are owner, session.id, context.<path>"
+    return [
+        f"unknown variable {name}; {known}" for name in names if name not in ("owner", "session.id") and not name.startswith("context.")
+    ]
+
+
+_MEMORY: Rule = table({"store": maybe(_store), "namespace": _namespace, "k": whole(1), "header": FILLED, "min_score": NOT_NEGATIVE})
+
+
+def memory(value: Any) -> list[str]:
+    """A store, or a table that may name one."""
+    return _MEMORY(value) if isinstance(value, Mapping) else _store(value)
+
+
 graph: Rule = test(
     '"react", "react-flat", a path, or a Document',
     lambda value: isinstance(value, Mapping | Document) or (isinstance(value, str | Path) and bool(str(value))),

@@ -16,14 +16,14 @@ NAMES = ("agent.name", "session.id", "run.id", "now", "date", "tools", "context"
 OPEN = ("context.", "metadata.")
 """Beginnings of names that go on with a path into an object."""
 
-_SLOT = re.compile(r"\{\{\s*([A-Za-z_][^{}]*?)\s*\}\}")
+SLOT = re.compile(r"\{\{\s*([A-Za-z_][^{}]*?)\s*\}\}")
 _PATH = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*")
 
 
 def template_findings(template: str) -> list[str]:
     """Names in a template that nobody will fill in, each with its line and column."""
     lines: list[str] = []
-    for slot in _SLOT.finditer(template):
+    for slot in SLOT.finditer(template):
         name = slot.group(1)
         if _known(name):
             continue
@@ -41,7 +41,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
     `values` has every name of NAMES, and may have `metadata`. A path that leads nowhere gives "".
     Raises Misuse for a name that `values` should have had.
     """
-    return _SLOT.sub(lambda slot: _text(_value(slot.group(1), values)) if _known(slot.group(1)) else slot.group(), template)
+    return SLOT.sub(lambda slot: _text(_value(slot.group(1), values)) if _known(slot.group(1)) else slot.group(), template)
 
 
 def _known(name: str) -> bool:
@@ -57,6 +57,11 @@ def _value(name: str, values: Mapping[str, Any]) -> Any:
     for part in name.split("."):
         found = cast(Mapping[str, Any], found).get(part, "") if isinstance(found, Mapping) else ""
     return found
+
+
+def context_value(name: str, context: Mapping[str, Any]) -> Any:
+    """What `context.PATH` leads to, None for nothing and for other names."""
+    return _value(name, {"context": context}) if name.startswith("context.") and _PATH.fullmatch(name) else None
 
 
 def _text(value: Any) -> str:

@@ -37,6 +37,18 @@ class Embedder(Protocol):
 Embed = Callable[[Sequence[str]], Awaitable[Sequence[Sequence[float]]]]
 
 
+class Memories:
+    """The memories of all owners in one store."""
+
+    def __init__(self, backend: MemoryBackend, clock: Clock) -> None:
+        self._backend = backend
+        self._clock = clock
+
+    def of(self, owner: str) -> "LongTermMemory":
+        """Those of one owner."""
+        return LongTermMemory(self._backend, owner=owner, clock=self._clock)
+
+
 class LongTermMemory:
     """See the module. A namespace is a tuple of texts; a search also finds what is in deeper ones."""
 
@@ -48,6 +60,10 @@ class LongTermMemory:
         self._backend = backend
         self._embed: Embed | None = embedder.embed if isinstance(embedder, Embedder) else embedder
         self._clock = clock or SystemClock()
+
+    def of(self, owner: str) -> "LongTermMemory":
+        """The memory of another owner in the same place."""
+        return LongTermMemory(self._backend, owner=owner, embedder=self._embed, clock=self._clock)
 
     async def put(
         self,
@@ -64,23 +80,9 @@ class LongTermMemory:
         `text` is what is searched, the value's own texts unless given. It expires `ttl` seconds from now. `source` says where it is
         from, `{run, step, node}`. Raises Invalid.
         """
-        row = await self.row(namespace, key, value, text=text, ttl=ttl, source=source)
-        await self._backend.put(self._where, [row])
-        return row.item
-
-    async def row(
-        self,
-        namespace: Sequence[str],
-        key: str,
-        value: Any,
-        *,
-        text: str | None = None,
-        ttl: float | timedelta | None = None,
-        source: Mapping[str, Any] | None = None,
-    ) -> StoredItem:
-        """What `put` would keep, for somebody who keeps it together with something else."""
         item = item_of(namespace, key, value, now=self._clock.now(), text=text, ttl=ttl, source=source)
-        return StoredItem(item=item, words=words(item.text), vector=await self._vector(item.text))
+        await self._backend.put(self._where, [StoredItem(item=item, words=words(item.text), vector=await self._vector(item.text))])
+        return item
 
     async def get(self, namespace: Sequence[str], key: str) -> Item | None:
         """The memory with this key; None where there is none, or no longer."""

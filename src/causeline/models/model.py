@@ -21,7 +21,8 @@ class Request:
 
     `messages` is a live read-only sequence. It may be thousands long and nobody copies it for a call;
     a Message in it never changes, so what was rendered from it may be kept.
-    `recall` is untrusted data from earlier runs; it is rendered as a system message of its own, marked as data.
+    `memory` and `recall` are untrusted data, from long-term memory and from earlier runs; each is rendered as a system message of its
+    own behind the system prompt, marked as data.
     `response_schema` is `{"name", "schema", "strict"?}`, or a provider's own response format (`{"type": ...}`), passed on as it is.
     `round` counts the model's replies already given in this user turn; None counts them in `messages`.
     `attempt` counts earlier tries of this same request; the retry wrapper sets it.
@@ -29,6 +30,7 @@ class Request:
 
     messages: Sequence[Message]
     system: str | None = None
+    memory: str | None = None
     recall: str | None = None
     tools: Sequence[ToolSpec] = ()
     tool_choice: Literal["auto", "none"] = "auto"

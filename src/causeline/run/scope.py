@@ -6,8 +6,9 @@ the run starts and stored with it, except `facts`, which are never hashed.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from causeline.causal import CausalNode
 from causeline.models.messages import Message
 from causeline.run.ledger import derive, idempotency_key
 
@@ -74,6 +75,19 @@ class Recalled:
 
     text: str
     citations: Sequence[Mapping[str, Any]] = ()
+
+
+@runtime_checkable
+class Notes(Protocol):
+    """Where what a run notes is kept beyond its log."""
+
+    def kept(self, nodes: Sequence[CausalNode], step: int, at: float) -> Sequence[Any]:
+        """What of a step's nodes is committed with the step, as `Commit.memories`; `at` is the time, in seconds."""
+        ...
+
+    async def put(self, nodes: Sequence[CausalNode], step: int, at: float) -> None:
+        """Keep what of a step's nodes is kept elsewhere, after the step's commit and perhaps more than once."""
+        ...
 
 
 class Recall(Protocol):

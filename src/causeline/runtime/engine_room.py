@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from causeline.errors import Misuse
+from causeline.memory.long_term import Memories
 from causeline.policy import Clock
 from causeline.run.scope import Recall, SubRuns
 from causeline.runtime.feed import Feed
@@ -47,7 +48,7 @@ class EngineRoom:
         self._adopts = adopts
         self._adopting: asyncio.Task[None] | None = None
         self._open = self._closed = False
-        services: dict[type, object] = {Recall: LogRecall(store)}
+        services: dict[type, object] = {Recall: LogRecall(store), Memories: Memories(store.memory(), clock)}
         self.dispatch = LocalDispatch(
             store,
             self.feed,

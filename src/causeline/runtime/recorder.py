@@ -23,6 +23,7 @@ from causeline.runtime import records
 from causeline.runtime.branch_history import CALLS, LOG, add_usage
 from causeline.runtime.event_buffer import EventBuffer, ToldSoFar
 from causeline.runtime.interrupts import entries_of, interrupts_of
+from causeline.runtime.note_keeping import NoteKeeping
 from causeline.runtime.patient_writes import PatientWrites
 from causeline.runtime.records import Checkpoint, Commit, Interrupt, Run, RunPatch
 from causeline.runtime.store import Store
@@ -91,6 +92,7 @@ class Recorder:
         self._took_context = start.took_context
         self._calls = {call.call_id: call for call in (*start.calls, *start.carried)}
         self._rows = {call.call_id: call for call in start.carried}
+        self.notes = NoteKeeping(None, clock, self.emit)
         self._after_step: Callable[[], None] | None = None
         self._draining: asyncio.Future[None] | None = None
         self._writing = asyncio.Lock()
@@ -179,11 +181,12 @@ class Recorder:
         events takes a part of it away."""
         async with self._writing:
             self._may_write()
-            await self._take(step)
+            nodes = await self._take(step)
+        await self.notes.after_step(nodes, step.index)
         if self._after_step is not None:
             self._after_step()
 
-    async def _take(self, step: Step) -> None:
+    async def _take(self, step: Step) -> Sequence[CausalNode]:
         appends = step.writes.get(LOG) or ()
         for one in appends:
             check_payload(one.kind, one.payload)
@@ -200,7 +203,9 @@ class Recorder:
         self.opened = {one.id: one for one in (*moved, *interrupts)}
         for one in interrupts:
             self.emit(_opened(one, self.run.agent))
-        await self._commit(checkpoint=checkpoint, nodes=nodes, interrupts=list(self.opened.values()))
+        memories = self.notes.with_step(nodes, step.index)
+        await self._commit(checkpoint=checkpoint, nodes=nodes, interrupts=list(self.opened.values()), memories=memories)
+        return nodes
 
     def _keep_pauses(self, step: Step) -> None:
         """Which questions stand open after a step, by the key of the pause: those of other branches stay."""
@@ -334,6 +339,7 @@ class Recorder:
         interrupts: Sequence[Interrupt] = (),
         progress: Sequence[records.Progress] = (),
         patch: RunPatch | None = None,
+        memories: Sequence[Any] = (),
     ) -> None:
         """Write what has come together. Only with `_writing` held."""
         rows, self._rows = list(self._rows.values()), {}
@@ -354,6 +360,7 @@ class Recorder:
             events=events,
             patch=patch,
             took_context=self._took_context if checkpoint is not None else None,
+            memories=memories,
         )
         try:
             await self.writes.write(commit)

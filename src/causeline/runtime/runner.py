@@ -14,11 +14,12 @@ from causeline.events import RunEvent
 from causeline.graph import Dispatcher, Execution, Reducer, Result
 from causeline.policy import Clock
 from causeline.run.ledger import Call, Ledger
-from causeline.run.scope import Patience, RunScope
+from causeline.run.scope import Notes, Patience, RunScope
 from causeline.runtime.beginning import Answers, Beginning, Fork, Fresh, TakesOver, beginning_of
 from causeline.runtime.branch_history import CALLS, LOG, RESULT, Branch, context_at, usage_of
 from causeline.runtime.feed import Feed
 from causeline.runtime.left_behind import Left, answers_by_pause, carried_over, left_by_another
+from causeline.runtime.note_keeping import NoteKeeping
 from causeline.runtime.open_ends import calls_left, questions_left, unheard
 from causeline.runtime.program import Program
 from causeline.runtime.recorder import WAIT, Recorder, StartingPoint
@@ -126,7 +127,12 @@ class Runner:
         recorder = Recorder(self.store, run, scope, start, document=self.program.document.hash, clock=self.clock, publish=self.feed.publish)
         if left.lost:
             await recorder.move(left.lost)
-        services = {RunScope: scope, Ledger: recorder, Patience: recorder, **self.services, **self.program.services(scope)}
+        own = self.program.services(scope)
+        recorder.notes = NoteKeeping(own.get(Notes), self.clock, recorder.emit)
+        if isinstance(beginning, TakesOver):
+            last = list(links)[-1]
+            await recorder.notes.after_step(last.nodes, last.checkpoint.step)
+        services = {RunScope: scope, Ledger: recorder, Patience: recorder, **self.services, **own}
         before = next((link.checkpoint.position["visits"] for link in links if link.checkpoint.id == run.base), 0) if run.answers else 0
         execution = self._execute(beginning, branch, recorder, services, _pieces(left.progress), answers, before)
         return Loaded(run, execution, recorder, _opening(run, beginning, begun=left.told.next_number > 1))

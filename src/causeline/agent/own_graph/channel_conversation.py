@@ -127,7 +127,7 @@ class ChannelConversation(Conversation):
 
     def request(self) -> tuple[Request, Shown]:
         """The channel's history under the system prompt. The reply rests on all heads of the log."""
-        return self._asked(self._paired(), self.prompt or None, None), "frontier"
+        return self._asked(self._paired(), self.prompt or None, {}), "frontier"
 
     def reply_id(self, step: int, attempt: int) -> str:
         """The id of the message a reply becomes: its place among the messages this visit adds to the log."""

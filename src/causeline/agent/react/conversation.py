@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from causeline.agent.options import Options
+from causeline.agent.react.agent_memory import AgentMemory
 from causeline.agent.react.remember import REMEMBER
 from causeline.agent.system_prompt import render
-from causeline.causal import AgentState, InvalidValue, canonical, project
+from causeline.causal import AgentState, CausalNode, InvalidValue, canonical, project
 from causeline.causal.payload import recalled_text
 from causeline.graph.node import Context
 from causeline.models.emulated_tools import EmulatedTools
@@ -29,6 +30,8 @@ from causeline.tools.trim import shorten
 
 Shown = tuple[str, ...] | Literal["frontier"]
 """The nodes a reply rests on: their ids, or all heads of the log."""
+RECALL, MEMORY = "recall", "memory"
+"""What may stand before the history beside the system prompt: beginnings of resource keys, and paths of resources."""
 CONTEXT_TOKENS = 16_000
 """The size of a bounded view where the agent says nothing."""
 ARGUMENTS_DEPTH = 120
@@ -38,7 +41,9 @@ ARGUMENTS_DEPTH = 120
 class Conversation:
     """The agent's side of a run: transcript, tools in scope, request views."""
 
-    def __init__(self, options: Options, toolbox: Toolbox, model: Model, scope: RunScope, *, at_once: int) -> None:
+    def __init__(
+        self, options: Options, toolbox: Toolbox, model: Model, scope: RunScope, *, at_once: int, memory: AgentMemory | None = None
+    ) -> None:
         self.options = options
         self.toolbox = toolbox
         self.model = model
@@ -46,7 +51,8 @@ class Conversation:
         self.at_once = at_once
         self.transcript = Transcript(self._shorten)
         self.log = AgentState()
-        self.recalled: tuple[str, str] | None = None
+        self.memory = memory
+        self.recalled: dict[str, tuple[str, str]] = {}
         self._folded = 0
         self.answer_format = options.answer_format()
         self._specs: tuple[ToolSpec, ...] = toolbox.specs()
@@ -65,12 +71,20 @@ class Conversation:
         for position in range(self._folded, len(nodes)):
             node = nodes[position]
             self.transcript.add(node)
-            if node.resource_key is not None and node.resource_key.startswith("recall:"):
-                self.recalled = (node.id, recalled_text(node.payload)) if node.resource_key == f"recall:{self.transcript.goal}" else None
-            elif node.kind == "goal":
-                self.recalled = None
+            if node.kind == "goal":
+                self.recalled = {}
+            elif node.resource_key is not None:
+                self._take_up(node, *node.resource_key.split(":", 1))
         self._folded = len(nodes)
         return self.transcript
+
+    def _take_up(self, node: CausalNode, kind: str, place: str = "") -> None:
+        """What was recalled for the latest goal is put before the model."""
+        if kind not in (RECALL, MEMORY) or place != self.transcript.goal:
+            return
+        self.recalled[kind] = (node.id, recalled_text(node.payload))
+        if self.memory is not None and kind == MEMORY:
+            self.memory.take_up(node)
 
     async def look_at_tools(self) -> None:
         """Once a round: toolsets may offer others than before."""
@@ -122,10 +136,10 @@ class Conversation:
         """
         if self.options.context_mode == "causal":
             view = project(self.log, self.transcript.question, self.options.context_tokens or CONTEXT_TOKENS)
-            return self._asked([Message.from_json(one) for one in view.messages], None, None), view.ids
-        recalled = self.recalled if self.recalled and self.recalled[1] else None
-        shown = (*self.log.frontier, recalled[0]) if recalled else tuple(self.log.frontier)
-        return self._asked(self._paired(), self._prompt(), recalled[1] if recalled else None), shown
+            return self._asked([Message.from_json(one) for one in view.messages], None, {}), view.ids
+        recalled = {kind: text for kind, (_, text) in self.recalled.items() if text}
+        shown = (*self.log.frontier, *(self.recalled[kind][0] for kind in recalled))
+        return self._asked(self._paired(), self._prompt(), recalled), shown
 
     def _paired(self) -> Sequence[Message]:
         """The history; where calls are still open it ends in stand-ins for their results."""
@@ -136,11 +150,12 @@ class Conversation:
         """The system prompt, as the log has it: a run that goes on from a question goes on under the prompt of that turn."""
         return self.transcript.system or None
 
-    def _asked(self, messages: Sequence[Message], system: str | None, recall: str | None) -> Request:
+    def _asked(self, messages: Sequence[Message], system: str | None, recalled: Mapping[str, str]) -> Request:
         return Request(
             messages=messages,
             system=system,
-            recall=recall,
+            memory=recalled.get(MEMORY),
+            recall=recalled.get(RECALL),
             tools=() if self.budget_spent() else self._specs,
             response_schema=self.answer_format.asked if self.answer_format else None,
             temperature=self.options.temperature,

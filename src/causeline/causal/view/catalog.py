@@ -21,7 +21,7 @@ READS = frozenset({"read_file"})
 WRITES = frozenset({"write_file", "edit_file"})
 _LOOKS = frozenset({"read", "read_file", "list", "list_files", "search", "search_files", "grep", "find", "recall"})
 SEMANTIC = "semantic "
-RECALL = "recall:"
+RECALL, MEMORY = "recall:", "memory:"
 _BUSIEST = 20
 _RECENT = 12
 _MIN_NOTE = 20
@@ -167,8 +167,8 @@ def catalog_of(state: AgentState) -> Catalog:
 
 
 def is_shown(node: CausalNode) -> bool:
-    """Recalled text is for the goal it was recalled for; it is not a candidate for later questions."""
-    return node.resource_key is None or not node.resource_key.startswith(RECALL)
+    """What was recalled is for the goal it was recalled for; it is not a candidate for later questions."""
+    return node.resource_key is None or not node.resource_key.startswith((RECALL, MEMORY))
 
 
 def _group(node: CausalNode, payload: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from causeline.causal.causal_node import CausalNode
 from causeline.causal.payload import as_run, as_text, field_text, fields, is_decision, recalled_text, with_decisions
 from causeline.causal.state import AgentState
-from causeline.causal.view.catalog import RECALL, Catalog
+from causeline.causal.view.catalog import MEMORY, RECALL, Catalog
 
 Message = dict[str, Any]
 Pair = tuple[CausalNode, CausalNode, Sequence[CausalNode]]
@@ -181,6 +181,8 @@ def _note(node: CausalNode, limit: int, *, head: bool) -> str:
         label, body = f"{said.get('type')} {said.get('key')}", as_text(said.get("content"))
     elif (node.resource_key or "").startswith(RECALL):
         label, body = "recalled from earlier runs", recalled_text(said)
+    elif (node.resource_key or "").startswith(MEMORY):
+        label, body = "recalled from long-term memory", recalled_text(said)
     else:
         label, body = node.kind, as_text(node.payload)
     return f"- {node.id[:SHORT_ID]} [{label}]{' HEAD' if head else ''} {cut(body, limit, node.id)}"

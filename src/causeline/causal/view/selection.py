@@ -14,7 +14,7 @@ from math import log2, sqrt
 from causeline.causal.causal_node import CausalNode
 from causeline.causal.payload import recalled_text
 from causeline.causal.state import AgentState
-from causeline.causal.view.catalog import RECALL, SEMANTIC, Catalog
+from causeline.causal.view.catalog import MEMORY, RECALL, SEMANTIC, Catalog
 from causeline.causal.view.words import query_terms, text_of
 from causeline.errors import Misuse
 
@@ -66,11 +66,12 @@ def select(state: AgentState, catalog: Catalog, query: str, rank: Rank | None) -
 
 
 def _recalled(state: AgentState, catalog: Catalog) -> Iterator[int]:
-    """What was recalled from earlier runs for the latest goal."""
+    """What was recalled for the latest goal, from long-term memory and from earlier runs."""
     for goal in _newest(catalog.alive_of.get("goal", {}), 1):
-        node = state.head(RECALL + state.nodes[goal].id)
-        if node is not None and recalled_text(node.payload):
-            yield state.sequence(node.id) - 1
+        for key in (MEMORY, RECALL):
+            node = state.head(key + state.nodes[goal].id)
+            if node is not None and recalled_text(node.payload):
+                yield state.sequence(node.id) - 1
 
 
 def _add(found: Selection, group: set[int]) -> bool:

@@ -1,0 +1,50 @@
+"""What a run notes reaches long-term memory: with the step's commit where the store of sessions keeps it, after it elsewhere.
+
+Law: whatever a memory does wrong is told, and the run goes on.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from causeline.causal import CausalNode
+from causeline.errors import CauselineError
+from causeline.events import RunEvent
+from causeline.policy import Clock
+from causeline.run.scope import Notes
+
+
+class NoteKeeping:
+    """One run's way to its memory; `notes` is None for a run that has none."""
+
+    def __init__(self, notes: object, clock: Clock, emit: Callable[[RunEvent], None]) -> None:
+        self._notes = notes if isinstance(notes, Notes) else None
+        self._clock = clock
+        self._emit = emit
+
+    def with_step(self, nodes: Sequence[CausalNode], step: int) -> Sequence[Any]:
+        """What is committed with a step, as `Commit.memories`."""
+        if self._notes is None or not _noted(nodes):
+            return ()
+        try:
+            return self._notes.kept(nodes, step, self._clock.now())
+        except CauselineError as error:
+            self._not_kept(error)
+            return ()
+
+    async def after_step(self, nodes: Sequence[CausalNode], step: int) -> None:
+        """Keep elsewhere what a committed step noted. A process that takes the run over does it again."""
+        if self._notes is None or not _noted(nodes):
+            return
+        try:
+            await self._notes.put(nodes, step, self._clock.now())
+        except Exception as error:  # noqa: BLE001 - whatever a memory does wrong, the run goes on
+            self._not_kept(error)
+
+    def _not_kept(self, error: Exception) -> None:
+        code = error.code if isinstance(error, CauselineError) else type(error).__name__
+        fault = {"code": code, "message": str(error) or code}
+        self._emit(RunEvent(type="memory_recalled", kind="memory", citations=[], error=fault))
+
+
+def _noted(nodes: Sequence[CausalNode]) -> bool:
+    return any(node.kind == "semantic" for node in nodes)
