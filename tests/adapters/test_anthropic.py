@@ -122,7 +122,8 @@ async def test_thinking_is_told_while_it_comes(server, model):
     assert [type(delta) for delta in told].index(TextDelta) == 4
 
 
-async def test_an_agent_thinks_calls_and_answers(server):
+@pytest.mark.parametrize("mode", ["transcript", "causal"])
+async def test_an_agent_thinks_calls_and_answers(server, mode):
     server.answers = [events(THOUGHT, TEXT, use("c1", q="Bonn"), stop="tool_use"), events({"type": "text", "text": "Found."})]
 
     @causeline.tool(effects=False)
@@ -132,7 +133,13 @@ async def test_an_agent_thinks_calls_and_answers(server):
 
     settings = {"thinking": {"type": "enabled", "budget_tokens": 2000}}
     agent = causeline.Agent(
-        "anthropic:claude", base_url=server.url, system="Be kind.", tools=[lookup], model_settings=settings, max_tool_rounds=1
+        "anthropic:claude",
+        base_url=server.url,
+        system="Be kind.",
+        tools=[lookup],
+        model_settings=settings,
+        max_tool_rounds=1,
+        context_mode=mode,
     )
     async with causeline.open("memory://") as runtime:
         result = await (await runtime.start(agent, "go", session="s")).result()
@@ -141,7 +148,7 @@ async def test_an_agent_thinks_calls_and_answers(server):
     assert result.answer == "Found."
     first, second = server.requests
     assert first["max_tokens"] == 8192 + 2000
-    assert first["system"] == [{"type": "text", "text": "Be kind.", "cache_control": {"type": "ephemeral"}}]
+    assert first["system"][0] == {"type": "text", "text": "Be kind.", "cache_control": {"type": "ephemeral"}}
     assert first["tools"][-1]["cache_control"] == {"type": "ephemeral"}
     assert second["messages"][1]["content"][0] == THOUGHT
     assert second["tool_choice"] == {"type": "none"}
@@ -163,7 +170,13 @@ async def test_a_history_of_every_shape_passes(server, model):
         Message("user", ({"type": "text", "text": "read"}, file(b"words", "a.txt"))),
     ]  # fmt: skip
     request = Request(
-        history, system="Be kind.", recall="old </recalled> news", tools=[ToolSpec("t", "T.", {})], tool_choice="none", max_tokens=5
+        history,
+        system="Be kind.",
+        recall="old </recalled> news",
+        memory="kept",
+        tools=[ToolSpec("t", "T.", {})],
+        tool_choice="none",
+        max_tokens=5,
     )
     assert (await collect(model.stream(request))).text == "one two three"
     sent = server.requests[0]
@@ -177,7 +190,7 @@ async def test_a_history_of_every_shape_passes(server, model):
     assert [block["type"] for block in second["content"]] == ["text", "image"]
     assert document["source"] == {"type": "text", "media_type": "text/plain", "data": "words"}
     assert text["text"] == "read"
-    assert sent["system"][1]["text"].count("</recalled>") == 1
+    assert [block["text"].count("</recalled>") for block in sent["system"]] == [0, 1, 1]
     assert sent["max_tokens"] == 5
 
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import causeline
 import causeline.adapters.models.exchange as adapter
 from causeline.adapters.models.chat_servers import SERVERS
 from causeline.adapters.models.openai import OpenAIModel
@@ -259,6 +260,21 @@ async def test_a_reply_has_its_cost_where_the_table_knows_it(server, model):
         assert (await collect(model.stream(ASKED))).usage == Usage(11, 7, cached_tokens=3, cost=(8 * 2 + 3 * 0.5 + 7 * 8) / 1e6)
     finally:
         del prices["openai:fake"]
+
+
+async def test_a_run_has_its_cost_and_that_of_a_model_nobody_knows_is_unknown(server):
+    agent = causeline.Agent("openai:fake", base_url=server.url)
+    assert (await agent.run("hi")).usage.cost is None
+    prices["fake"] = {"input": 2.0, "output": 8.0}
+    try:
+        result = await agent.run("hi")
+    finally:
+        del prices["fake"]
+    await agent.aclose()
+    assert result.usage.cost == result.usage["cost"] == (11 * 2 + 7 * 8) / 1e6
+    assert (result.usage.input_tokens, result.usage.cached_tokens) == (11, 3)
+    with pytest.raises(AttributeError, match="input_tokens"):
+        _ = result.usage.price
 
 
 async def test_a_hook_sees_each_request_as_it_is_sent(server):

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, cast
 
 from causeline.errors import Refused
 from causeline.events import Event
@@ -10,6 +10,17 @@ from causeline.runtime.records import Interrupt, RunStatus
 
 After = int | Literal["now"] | None
 """Which events: those above a number, those that come after this moment, or (None) all from the first."""
+
+
+class Spent(dict[str, Any]):
+    """What was used up: tokens and US dollars, by key or by name (`usage["cost"]`, `usage.cost`)."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            value = self[name]
+        except KeyError:
+            raise AttributeError(f"usage has no {name!r}; it has {', '.join(self)}") from None
+        return Spent(cast("dict[str, Any]", value)) if isinstance(value, dict) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +38,16 @@ class RunResult:
     output: Any = None
     interrupts: Sequence[Interrupt] = ()
     pending_tool_call_ids: Sequence[str] = ()
-    usage: Mapping[str, Any] | None = None
-    usage_total: Mapping[str, Any] | None = None
+    usage: Spent | Any = None
+    usage_total: Spent | Any = None
     head: str | None = None
     error: Mapping[str, Any] | None = None
     answered_by: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("usage", "usage_total"):
+            if isinstance(getattr(self, name), Mapping):
+                object.__setattr__(self, name, Spent(getattr(self, name)))
 
     @property
     def ok(self) -> bool:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from causeline.adapters.models.chat_request import recall_block, tool_schema, wire_arguments, wire_name
+from causeline.adapters.models.chat_request import data_blocks, tool_schema, wire_arguments, wire_name
 from causeline.adapters.models.json_bodies import encode
 from causeline.models.failures import PartNotTaken
 from causeline.models.messages import Content, Json, Message, ToolSpec
@@ -141,12 +141,12 @@ def join_turns(turns: Sequence[Turn]) -> bytes:
 
 
 def system_blocks(request: Request, leading: Sequence[Message]) -> list[Json]:
-    """The system prompt, to be cached, and after it what changes from turn to turn: the recalled text."""
+    """The system prompt, to be cached, and after it what changes from turn to turn: a digest of the log, memories, recalled text."""
     fixed = [text for text in (request.system, *(message.text for message in leading)) if text and text.strip()]
-    blocks: list[Json] = [{"type": "text", "text": text} for text in fixed]
-    if blocks:
-        blocks[-1] = {**blocks[-1], "cache_control": _CACHED}
-    return [*blocks, {"type": "text", "text": recall_block(request.recall)}] if request.recall else blocks
+    blocks: list[Json] = [{"type": "text", "text": text} for text in (*fixed, *data_blocks(request))]
+    if fixed:
+        blocks[0] = {**blocks[0], "cache_control": _CACHED}
+    return blocks
 
 
 def tool_fields(request: Request, choice: Any) -> Json:

@@ -28,16 +28,21 @@ RECALL_RULE = (
 FROM_RUNS, FROM_MEMORY = "Recalled from earlier runs.", "From long-term memory."
 
 
-def recall_block(recall: str, source: str = FROM_RUNS) -> str:
+def recall_block(recall: str, source: str) -> str:
     """The recalled text, marked as data."""
     return RECALL_RULE.format(source=source, text=recall.replace("</recalled>", "</ recalled>"))
 
 
+def data_blocks(request: Request) -> list[str]:
+    """What is put before the model as data, marked as such: memories and recalled text."""
+    blocks = (recall_block(text, source) for text, source in ((request.memory, FROM_MEMORY), (request.recall, FROM_RUNS)) if text)
+    return list(blocks)
+
+
 def leading_messages(request: Request) -> list[Json]:
-    """What stands before the history: the system prompt and, apart from it and marked as data, memories and recalled text."""
-    memory = recall_block(request.memory, FROM_MEMORY) if request.memory else None
-    texts = [request.system, memory, recall_block(request.recall) if request.recall else None]
-    return [{"role": "system", "content": text} for text in texts if text]
+    """What stands before the history: the system prompt and, apart from it, what is data."""
+    texts = [*([request.system] if request.system else []), *data_blocks(request)]
+    return [{"role": "system", "content": text} for text in texts]
 
 
 def wire_name(name: str) -> str:

@@ -7,6 +7,7 @@ over builds it again and goes on exactly where the other one was.
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from causeline.agent.options import Options
@@ -136,10 +137,17 @@ class Conversation:
         """
         if self.options.context_mode == "causal":
             view = project(self.log, self.transcript.question, self.options.context_tokens or CONTEXT_TOKENS)
-            return self._asked([Message.from_json(one) for one in view.messages], None, {}), view.ids
+            return self._asked([self._with_reasoning(Message.from_json(said)) for said in view.messages], None, {}), view.ids
         recalled = {kind: text for kind, (_, text) in self.recalled.items() if text}
         shown = (*self.log.frontier, *(self.recalled[kind][0] for kind in recalled))
         return self._asked(self._paired(), self._prompt(), recalled), shown
+
+    def _with_reasoning(self, message: Message) -> Message:
+        """A message of a bounded view with what its provider wants back with it: the view has each under its node's id."""
+        if message.role != "assistant" or message.id not in self.log:
+            return message
+        node = self.log.node(message.id)
+        return replace(message, reasoning=tuple(node.payload.get("reasoning", ()))) if node.kind == "inference" else message
 
     def _paired(self) -> Sequence[Message]:
         """The history; where calls are still open it ends in stand-ins for their results."""
