@@ -164,6 +164,7 @@ async def test_a_picture_for_a_model_that_takes_none_is_refused_in_words(server)
     call = Message("assistant", "", (ToolCall("c1", "lookup", {}),))
     await collect(model.stream(Request([Message("user", "go"), call, Message("tool", (image(b"x"),), tool_call_id="c1")])))
     assert server.requests[0]["messages"][-1]["content"] == "[image_url: not shown, this model does not take it]"
+    await model.aclose()
 
 
 async def test_settings_go_to_the_server_as_they_are(server):
