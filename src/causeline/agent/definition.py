@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from causeline.agent.direct_execution import walk
 from causeline.agent.options import MAX_STEPS, Options
 from causeline.agent.react.agent_memory import AgentMemory, MemoryOptions
 from causeline.agent.react.conversation import Conversation
@@ -17,8 +18,10 @@ from causeline.agent.react.loop import call_model, call_tools, entrypoint, leave
 from causeline.agent.react.remember import REMEMBER, parameters
 from causeline.agent.react.structured_answer import typed
 from causeline.agent.react.sub_agents import sub_run_tool
-from causeline.graph import Document, Limits, Node, load
+from causeline.causal import AgentState
+from causeline.graph import Document, Execution, Limits, Node, load
 from causeline.memory.shared import OpenMemory, SharedMemory
+from causeline.models.messages import Message
 from causeline.models.model import Model
 from causeline.run.scope import Notes, RunScope
 from causeline.tools.decision_check import check_decision_on
@@ -86,6 +89,12 @@ class AgentDefinition:
         memory = AgentMemory(self._memory, scope, self._outside) if self._memory is not None else None
         talk = Conversation(self.options, toolbox, self.model, scope, at_once=at_once, memory=memory)
         return {Conversation: talk} if memory is None else {Conversation: talk, Notes: memory}
+
+    def execution(self, prompt: str | Sequence[Message], *, state: AgentState | None = None, recall_hint: str = "") -> Execution:
+        """The agent's own graph as an execution: to be awaited for its result, whose channel `log` is the AgentState, or iterated for its
+        steps. `state` is a log to go on from, `recall_hint` text of an earlier run that is put before the model as data. Nothing is
+        stored."""
+        return walk(self, prompt, state, recall_hint)
 
     def check_answer(self, name: str, arguments: Any, decision: Mapping[str, Any]) -> None:
         """Raises Invalid if a decision that lets a call run cannot be carried out: the tool is gone, or does not take the arguments."""

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from causeline.memory.items import Item
+from causeline.memory.reasoning_trace import REASONING_ITEM_KEY, hint, record_step, trace
 from causeline.memory.terms import Literal
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 _HOME = {"MemoryStore": "causeline.adapters.stores.opened_memory", "TripleStore": "causeline.adapters.memory.triple_store"}
 
-__all__ = ["Item", "Literal", "MemoryStore", "TripleStore"]
+__all__ = ["REASONING_ITEM_KEY", "Item", "Literal", "MemoryStore", "TripleStore", "hint", "record_step", "trace"]
 
 
 def __getattr__(name: str) -> Any:
