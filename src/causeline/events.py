@@ -373,5 +373,8 @@ SPOKEN = frozenset({"text_message_start", "reasoning_start", "tool_call_delta"})
 """With these the model begins a message; until its step is committed the message may be retracted."""
 ONCE_A_CALL = frozenset({"tool_call_start", "tool_call_args", "tool_call_end", "tool_call_result", "sub_run_started", "sub_run_finished"})
 """Told at most once for a call of a run."""
-MADE_WHOLE_WHEN_READ: Mapping[str, str] = {"messages_snapshot": "messages", "sub_run_event": "event"}
-"""Kinds that are stored without this field, which is long and can be read elsewhere."""
+MADE_WHOLE_WHEN_READ: Mapping[str, tuple[frozenset[str], str]] = {
+    "messages_snapshot": (frozenset(), "messages"),
+    "sub_run_event": (frozenset({"number"}), "event"),
+}
+"""Kinds of which one field is long and is stored elsewhere: what stands in its place in the store, and the field."""

@@ -277,3 +277,43 @@ def test_another_model_may_be_named_on_the_command_line(shell):
     assert shell.ask("hi", "--model", "scripted:echo")["answer"] == "hi"
     wrong = shell("run", "hi", "--agent", "agent.toml", "--model", "magic:x")
     assert (wrong.code, "openai:NAME" in wrong.err) == (1, True)
+
+
+HELPER = """
+import causeline
+
+@causeline.tool(approval="ask")
+def mail(to: str) -> str:
+    \"\"\"Send mail.\"\"\"
+    return f"sent to {to}"
+
+helper = causeline.Agent("scripted:helper.json", name="helper", tools=[mail]).as_tool("helper", "Helps.")
+"""
+OUTER = """
+[agent]
+name = "bot"
+model = "scripted:script.json"
+[graph]
+type = "react"
+[[tools]]
+python = "below:helper"
+"""
+
+
+def test_a_question_of_an_agent_below_is_shown_and_answered_on_the_command_line(shell):
+    shell.agent({"calls": [{"name": "helper", "arguments": {"prompt": "mail bob"}}]}, say("All done."), toml=OUTER)
+    (shell.folder / "below.py").write_text(HELPER)
+    (shell.folder / "helper.json").write_text(json.dumps([MAIL, say("Mailed.")]))
+    ended = shell("run", "go", "--agent", "agent.toml", "--run-id", "r1", "--session", "s")
+    assert ended.code == 3
+    assert "asked by bot > helper\n" in ended.out
+    assert '  helper: call    mail {"to":"bob"}\n' in ended.out
+    interrupt = re.search(r"int_\w{24}", ended.out)[0]
+    assert f"open: {interrupt}  may it run: mail" in shell("show", "s").out
+    assert "(asked by helper)" in shell("runs", "s").out
+    answered = shell("answer", "r1", interrupt, "edit", "--value", '{"to": "eve"}', "--by", "ada")
+    assert answered.code == 0
+    assert "(by ada)\n" in answered.out
+    assert "  helper: result  mail: sent to eve\n" in answered.out
+    assert "All done.\n" in answered.out
+    assert shell("answer", "r1", interrupt, "approve").code == 1

@@ -81,6 +81,10 @@ class AgentDefinition:
         """The definition as plain JSON; None if a part of it (a tool, a model object) is not in a file."""
         return self._manifest
 
+    def programs(self) -> Mapping[str, Any]:
+        """The agents, or other programs, that its tools run as runs of their own, by the name of the tool."""
+        return {tool.name: tool.program for tool in self.toolbox if tool.program is not None}
+
     def services(self, scope: RunScope) -> Mapping[type, object]:
         """A Conversation for one run. Raises Invalid if the run's client tools clash with the agent's own."""
         toolbox = self.toolbox.with_client(scope.client_tools) if scope.client_tools else self.toolbox

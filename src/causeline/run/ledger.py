@@ -37,9 +37,10 @@ class Call:
     """One row of the ledger. `arguments` is the object the tool gets, or the raw text that did not parse.
 
     `index` is the place in the reply that asked for it, `result` the JSON the tool returned (`ok`) or the error text (`not ok`),
-    `attempts` how often it was started. `idempotency_key` is the same for all of them, whoever makes them. `decisions` are what people
-    decided on it, oldest first: `{decision, by, args?, result?, reason?}`. `reported` is what else the tool reported with its result
-    (`resources`, `verification`, `context_patch`), so that nothing of it is lost when another process goes on.
+    `attempts` how often it was started. `opened_in` is the run in which the row was opened, `idempotency_key` the same for every attempt,
+    whoever makes it. `decisions` are what people decided on it, oldest first: `{decision, by, args?, result?, reason?}`. `reported` is
+    what else the tool reported with its result (`resources`, `verification`, `context_patch`), so that nothing of it is lost when another
+    process goes on.
     """
 
     call_id: str
@@ -55,6 +56,7 @@ class Call:
     reason: str | None = None
     attempts: int = 0
     reported: Mapping[str, Any] | None = None
+    opened_in: str = ""
     idempotency_key: str = ""
     decisions: Sequence[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
 

@@ -4,13 +4,13 @@ The runtime fills it in, nodes read it; neither side imports the other. Law: eve
 the run starts and stored with it, except `facts`, which are never hashed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from causeline.causal import CausalNode
 from causeline.models.messages import Message
-from causeline.run.ledger import derive, idempotency_key
+from causeline.run.ledger import Call, derive, idempotency_key
 
 
 @dataclass(slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -20,9 +20,9 @@ class RunScope:
     `input` are the caller's messages, which the entry step turns into goals and results. `client_tools` are
     definitions `{name, description, parameters}` only the client can execute. `context` is what the caller gave
     with the run, `before` the context object of the branch as the run found it. `answers` maps call ids to
-    decisions `{decision, value?, reason?}`. `asked_by` is the id of the message with the calls that are open, `asked_in` maps those
-    of an earlier run to that run.
-    `retracted` are ids of messages that a process before this one began and did not finish. `facts` belong to the
+    decisions `{decision, value?, reason?, by?}`, `answers_below` maps interrupts of runs below this one to theirs. `path` names the agents
+    from the top one to this run's. `asked_by` is the id of the message with the calls that are open, `asked_in` maps those of an earlier
+    run to that run. `retracted` are ids of messages that a process before this one began and did not finish. `facts` belong to the
     step under way: the recorder takes them with the step's commit and leaves an empty dict. `deps` is an object of the caller's for tools
     and nodes; it is never stored. `metadata` is the session's; `next_context` is the context object that was put for the session's
     next run, which takes it in place of `before`.
@@ -37,6 +37,8 @@ class RunScope:
     context: Mapping[str, Any] | None = None
     before: Mapping[str, Any] = field(default_factory=dict[str, Any])
     answers: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    answers_below: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    path: Sequence[str] = ()
     asked_by: str = ""
     asked_in: dict[str, str] = field(default_factory=dict[str, str])
     retracted: set[str] = field(default_factory=set[str])
@@ -98,7 +100,8 @@ class Recall(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubRun:
-    """How a run below another one ended. `status` is succeeded, failed, cancelled or interrupted."""
+    """How a run below another one ended. `status` is succeeded, failed, cancelled or interrupted. `interrupts` are the questions that are
+    open then, `usage` what each of the runs used that carried out the call in this run: `{run, usage}`."""
 
     run_id: str
     session: str
@@ -106,17 +109,20 @@ class SubRun:
     stop_reason: str | None = None
     answer: Any = None
     error: Mapping[str, Any] | None = None
+    interrupts: Sequence[Mapping[str, Any]] = ()
+    usage: Sequence[Mapping[str, Any]] = ()
 
 
 class SubRuns(Protocol):
     """Carries out a call by a run of its own. `program` is whatever the runtime can run, such as an agent."""
 
-    def named(self, key: str) -> tuple[str, str]:
-        """The ids of the run and the session that the call with this idempotency key gets."""
+    def named(self, call: Call) -> tuple[str, str]:
+        """The ids of the run and the session that a call gets."""
         ...
 
-    async def run(self, scope: RunScope, call_id: str, key: str, program: Any, prompt: str) -> SubRun:
-        """Start the run of this call, or find it again, and wait for its end. Cancelled, it cancels that run."""
+    async def run(self, scope: RunScope, call: Call, program: Any, prompt: str, tell: Callable[[str, int], None]) -> SubRun:
+        """Start the run of this call, or find it again, and wait for its end; where it waits for a person, hand down the answers that came
+        with the run of `scope`. `tell` is called with the run's id and the number of each of its events. Cancelled, it cancels that run."""
         ...
 
 

@@ -113,13 +113,28 @@ def context_at(links: Sequence[Link], checkpoint: str | None) -> Mapping[str, An
 
 
 def usage_of(links: Sequence[Link], run: str) -> Mapping[str, Any]:
-    """Tokens and cost of one run, summed over its steps."""
-    total: dict[str, Any] = {"input_tokens": 0, "output_tokens": 0, "cost": None}
+    """Tokens and cost of one run, summed over its steps, with those of the runs below it."""
+    total = no_usage()
     for link in links:
-        used = link.checkpoint.facts.get("usage") if link.checkpoint.run == run else None
-        if used:
-            add_usage(total, used)
+        if link.checkpoint.run == run:
+            count_step(total, link.checkpoint.facts)
     return total
+
+
+def no_usage() -> dict[str, Any]:
+    """What a run has used that has used nothing."""
+    return {"input_tokens": 0, "output_tokens": 0, "cost": None}
+
+
+def count_step(total: dict[str, Any], facts: Mapping[str, Any]) -> None:
+    """Add what a step used, and what the runs below it did. Where there are such, `own` is the sum without them."""
+    if facts.get("sub_runs"):
+        total.setdefault("own", {key: value for key, value in total.items() if key != "own"})
+    add_usage(total, facts.get("usage") or {})
+    if "own" in total:
+        add_usage(total["own"], facts.get("usage") or {})
+    for below in facts.get("sub_runs") or ():
+        add_usage(total, below["usage"])
 
 
 def add_usage(total: dict[str, Any], used: Mapping[str, Any]) -> None:

@@ -19,12 +19,13 @@ FLUSH_SECONDS = 0.05
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToldSoFar:
     """What a run has told already. `next_number` is that of its next event, `unfinished` are messages that were begun and neither
-    finished nor retracted, `retracted` those that were."""
+    finished nor retracted, `retracted` those that were; `below` is the number of the newest event it told of each run below it."""
 
     next_number: int = 1
     announced: frozenset[tuple[str, str]] = frozenset()
     unfinished: Sequence[str] = ()
     retracted: frozenset[str] = frozenset()
+    below: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(slots=True)
@@ -32,6 +33,7 @@ class _Reading:
     speaking: dict[str, None] = field(default_factory=dict[str, None])
     announced: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     retracted: set[str] = field(default_factory=set[str])
+    below: dict[str, int] = field(default_factory=dict[str, int])
 
 
 def told_so_far(events: Sequence[Mapping[str, Any]]) -> ToldSoFar:
@@ -48,11 +50,14 @@ def told_so_far(events: Sequence[Mapping[str, Any]]) -> ToldSoFar:
             reading.speaking.clear()
         elif kind in ONCE_A_CALL:
             reading.announced.add((kind, event["tool_call_id"]))
+        elif kind == "sub_run_event":
+            reading.below[event["run_id"]] = event["number"]
     return ToldSoFar(
         next_number=events[-1]["seq"] + 1 if events else 1,
         announced=frozenset(reading.announced),
         unfinished=tuple(reading.speaking),
         retracted=frozenset(reading.retracted),
+        below=reading.below,
     )
 
 
@@ -64,6 +69,7 @@ class EventBuffer:
         self._flush = flush
         self._next = told.next_number
         self._announced = set(told.announced)
+        self._below = dict(told.below)
         self._events: list[dict[str, Any]] = []
         self._pieces: list[str] = []
         self._timer: asyncio.Handle | None = None
@@ -82,6 +88,10 @@ class EventBuffer:
             if key in self._announced:
                 return
             self._announced.add(key)
+        if kind == "sub_run_event":
+            if event["number"] <= self._below.get(event["run_id"], 0):
+                return
+            self._below[event["run_id"]] = event["number"]
         if kind in DELTAS and self._goes_on(event):
             self._pieces.append(event["delta"])
             return

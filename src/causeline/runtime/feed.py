@@ -108,6 +108,12 @@ class Feed:
                 raise fault
             token = await self._store.changed(token, 1.0)
 
+    async def read(self, owner: str, run_id: str, after: int, limit: int) -> Sequence[Mapping[str, Any]]:
+        """The durable events above `after`, at most `limit`. Raises Missing."""
+        live = self._live.get((owner, run_id))
+        batch = live.after(after) if live is not None else None
+        return batch[:limit] if batch is not None else await self._store.events(owner, run_id, after, limit)
+
     @staticmethod
     def _ticket(live: _Live | None) -> asyncio.Future[None] | None:
         """Taken before reading, so that nothing published in between is missed."""

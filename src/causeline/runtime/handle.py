@@ -26,9 +26,10 @@ class Spent(dict[str, Any]):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
     """How a run ended. `answer` is text, or the JSON value where the agent has a response format; `output` is the answer
-    as the agent's output type. `usage` is tokens and cost, `usage_total` with those of the runs whose questions this one answered,
-    `error` `{code, message}` of a failed run. `interrupts` are the questions
-    of an interrupted run that are still open; `answered_by` is the run that goes on from it, where one has answered some."""
+    as the agent's output type. `usage` is tokens and cost, with those of the runs below it (`own` without, where there are such);
+    `usage_total` that of the whole chain of runs that answer each other's questions. `error` `{code, message}` of a failed run.
+    `interrupts` are the questions of an interrupted run that are still open, those of runs below it too; `answered_by` is the run that
+    goes on from it, where one has answered some."""
 
     run_id: str
     session: str
@@ -78,7 +79,7 @@ class RunFailed(Refused):
 class Runs(Protocol):
     """What a handle asks of the runtime it came from."""
 
-    def events(self, run_id: str, after: After = None) -> AsyncIterator[Event]: ...
+    def events(self, run_id: str, after: After = None, *, sub_runs: bool = True) -> AsyncIterator[Event]: ...
 
     async def result(self, run_id: str) -> RunResult: ...
 
@@ -96,10 +97,10 @@ class RunHandle:
         self.run_id = run_id
         self.session = session
 
-    def events(self, after: After = None) -> AsyncIterator[Event]:
+    def events(self, after: After = None, *, sub_runs: bool = True) -> AsyncIterator[Event]:
         """Events numbered above `after` (None: from the first; "now": after this moment), live until the run's last one, or from the
-        store later."""
-        return self._runtime.events(self.id, after)
+        store later. With `sub_runs` False without those of the runs below it."""
+        return self._runtime.events(self.id, after, sub_runs=sub_runs)
 
     async def result(self) -> RunResult:
         """Wait for the end."""

@@ -99,7 +99,7 @@ def _message(value: Any) -> bool:
 
 
 def _usage(value: Any) -> bool:
-    return _object(value) and all(number is None or _number(number) for number in value.values())
+    return _object(value) and all(_usage(held) if key == "own" else held is None or _number(held) for key, held in value.items())
 
 
 _RUN: Mapping[str, Check] = {
@@ -112,7 +112,7 @@ _RUN: Mapping[str, Check] = {
 _CALL: Mapping[str, Check] = {
     "name": _text, "arguments": _any, "args_hash": _text, "state": _one_of(CALL_STATES), "index": _count, "step": _count,
     "client": _flag, "ok": _maybe(_flag), "result": _any, "reason": _maybe(_text), "attempts": _count, "reported": _maybe(_object),
-    "idempotency_key": _text, "decisions": _list(_object),
+    "opened_in": _text, "idempotency_key": _text, "decisions": _list(_object),
 }  # fmt: skip
 _FACTS: Mapping[str, Check] = {
     "usage": _maybe(_usage), "ms": _maybe(_number), "model": _maybe(_text), "attempt": _maybe(_count), "pauses": _maybe(_object),

@@ -55,11 +55,15 @@ def check_decision(interrupt: Interrupt, decision: Mapping[str, Any]) -> None:
         raise WrongDecision(f"{interrupt.id}: unknown fields {', '.join(sorted(unknown))}")
 
 
-def interrupts_of(step: Step, checkpoint: Checkpoint, run: Run, known: Mapping[str, Interrupt]) -> Sequence[Interrupt]:
-    """The interrupts a paused step holds open, new ones and those it was entered with, under this checkpoint."""
+def interrupts_of(step: Step, checkpoint: Checkpoint, run: Run, path: Sequence[str], known: Mapping[str, Interrupt]) -> Sequence[Interrupt]:
+    """The interrupts a paused step holds open, new ones and those it was entered with, under this checkpoint; with those of the runs
+    below it. `path` names the agents from the top one to the run's."""
     found: list[Interrupt] = []
     for pause in step.pauses:
         for entry in entries_of(pause):
+            if "parent_call" in entry:
+                found.append(Interrupt(session=run.session, checkpoint=checkpoint.id, **entry))
+                continue
             call_id = entry["tool_call_id"] or pause.key
             earlier = next(
                 (
@@ -83,9 +87,15 @@ def interrupts_of(step: Step, checkpoint: Checkpoint, run: Run, known: Mapping[s
                     arguments=entry["arguments"],
                     question=entry["question"],
                     reason=entry.get("reason"),
+                    path=list(path),
                 )
             )
     return found
+
+
+def waiting_calls(pause: Pause) -> list[str]:
+    """The calls of this run that wait for what a pause asks; the key of the pause for a node's own question."""
+    return list(dict.fromkeys(entry.get("parent_call") or entry["tool_call_id"] or pause.key for entry in entries_of(pause)))
 
 
 def entries_of(pause: Pause) -> Sequence[Mapping[str, Any]]:

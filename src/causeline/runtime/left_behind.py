@@ -3,7 +3,7 @@
 Law: a call that was started and has no result is of unknown outcome from now on; it is never taken for one that did not start.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,7 +31,11 @@ async def left_by_another(store: Store, run: Run, beginning: Beginning) -> Left:
     """Read what a process before this one left; nothing where this is the first."""
     if run.epoch <= 1:
         return Left()
-    opened = {row.id: row for row in await store.rows(Interrupt, owner=run.owner, run=run.id, status=("open",))}
+    opened = {
+        row.id: row
+        for row in await store.rows(Interrupt, owner=run.owner, session=run.session, status=("open",))
+        if row.checkpoint == run.head
+    }
     rows = [row.call for row in await store.rows(CallRow, owner=run.owner, run=run.id)]
     latest = max((call.step for call in rows), default=0)
     calls = [call for call in rows if call.step == latest]
@@ -59,16 +63,18 @@ def carried_over(scope: RunScope, call_id: str, name: str, arguments: Any, index
         step=0,
         client=client,
         state="awaiting" if client else "pending",
+        opened_in=scope.run_id,
         idempotency_key=scope.idempotency_key(call_id),
     )
 
 
 def answers_by_pause(
-    pauses: Mapping[str, Sequence[str]], run: Run, asked: Sequence[Interrupt], opened: Collection[str]
+    pauses: Mapping[str, Sequence[str]], run: Run, asked: Sequence[Interrupt], opened: Mapping[str, Interrupt]
 ) -> Mapping[str, Any]:
     """Answers by the key of the pause. A pause that holds calls is entered again with all decisions, and reads them by call;
     a node's own question gets the value itself. A pause none of them is for is not entered, nor one that has asked anew since."""
-    own = {one.tool_call_id: run.answers[one.id] for one in asked if one.tool_call_id not in opened}
+    asked_anew = {row.tool_call_id for row in opened.values() if row.parent_call is None}
+    own = {row.waiting_call: run.answers[row.id] for row in asked if row.parent_call is not None or row.tool_call_id not in asked_anew}
     answers: dict[str, Any] = {}
     for key, calls in pauses.items():
         if key in own and list(calls) == [key]:

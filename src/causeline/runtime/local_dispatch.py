@@ -12,6 +12,7 @@ from typing import Any
 
 from causeline.errors import CauselineError, Conflict, Missing, Unavailable
 from causeline.policy import Clock
+from causeline.runtime.chains import Chains
 from causeline.runtime.dispatch import Given
 from causeline.runtime.driving import Driving
 from causeline.runtime.feed import Feed, Key
@@ -123,9 +124,8 @@ class LocalDispatch:
             await self._wait_here(run.key)
             await self._bury(owner, run_id)
             await self._wait_here(run.key)
-        for below in await self.store.rows(Run, owner=owner, status=("queued", "running")):
-            if below.parent_run == run_id and below.parent_call is not None:
-                await self.cancel(owner, below.id)
+        for below in await Chains(self.store, owner).active_below(run):
+            await self.cancel(owner, below.id)
         return next(iter(await self.store.rows(Run, owner=owner, id=run_id)), run)
 
     async def ended(self, owner: str, run_id: str) -> Run:

@@ -49,6 +49,10 @@ class Program(Protocol):
         """Called once for each `open`, when its run is over here: close what no other run needs."""
         ...
 
+    def programs(self) -> "Mapping[str, Program]":
+        """The programs that its calls run as runs of their own, by the name of the tool."""
+        ...
+
     def services(self, scope: RunScope) -> Mapping[type, object]:
         """What this program's nodes get from `ctx.use`, made anew for each run."""
         ...
@@ -95,6 +99,10 @@ class GraphProgram:
 
     async def close(self) -> None:
         """Nothing to do."""
+
+    def programs(self) -> Mapping[str, Program]:
+        """None that are known beforehand."""
+        return {}
 
     def services(self, scope: RunScope) -> Mapping[type, object]:
         return self._services

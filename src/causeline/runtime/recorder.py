@@ -20,9 +20,9 @@ from causeline.policy import Clock
 from causeline.run.ledger import FINISHED, Call
 from causeline.run.scope import RunScope
 from causeline.runtime import records
-from causeline.runtime.branch_history import CALLS, LOG, add_usage
+from causeline.runtime.branch_history import CALLS, LOG, count_step, no_usage
 from causeline.runtime.event_buffer import EventBuffer, ToldSoFar
-from causeline.runtime.interrupts import entries_of, interrupts_of
+from causeline.runtime.interrupts import interrupts_of, waiting_calls
 from causeline.runtime.note_keeping import NoteKeeping
 from causeline.runtime.patient_writes import PatientWrites
 from causeline.runtime.records import Checkpoint, Commit, Interrupt, Run, RunPatch
@@ -32,11 +32,6 @@ from causeline.runtime.times import iso
 WAIT = "wait"
 """The port of a progress row that says until when (UTC seconds) a step waits for a provider that asked for it."""
 Publish = Callable[[tuple[str, str], int, Sequence[Mapping[str, Any]]], None]
-
-
-def no_usage() -> dict[str, Any]:
-    """What a run has used that has used nothing."""
-    return {"input_tokens": 0, "output_tokens": 0, "cost": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +74,7 @@ class Recorder:
         self.head = start.head
         self.session_head = start.session_head
         self.steps = 0
-        self.usage = dict(start.usage)
+        self.usage = copy.deepcopy(dict(start.usage))
         self.opened = dict(start.opened)
         self.writes = PatientWrites(store, clock)
         self.events = EventBuffer(start.told, clock, self._write_events)
@@ -194,15 +189,18 @@ class Recorder:
         self._keep_calls(step.writes.get(CALLS) or ())
         self._keep_pauses(step)
         checkpoint = self._checkpoint(step, nodes)
-        interrupts = interrupts_of(step, checkpoint, self.run, {**self._known, **self.opened})
-        if "usage" in checkpoint.facts:
-            add_usage(self.usage, checkpoint.facts["usage"])
+        interrupts = interrupts_of(step, checkpoint, self.run, self.scope.path, {**self._known, **self.opened})
+        count_step(self.usage, checkpoint.facts)
         self.emit(RunEvent(type="step_finished", node=step.node, step=step.index, checkpoint_id=checkpoint.id))
         held = {call for calls in self._pauses.values() for call in calls}
-        moved = [replace(one, run=self.run.id, checkpoint=checkpoint.id) for one in self.opened.values() if one.tool_call_id in held]
-        self.opened = {one.id: one for one in (*moved, *interrupts)}
-        for one in interrupts:
-            self.emit(_opened(one, self.run.agent))
+        moved = [
+            replace(interrupt, run=interrupt.run if interrupt.parent_call else self.run.id, checkpoint=checkpoint.id)
+            for interrupt in self.opened.values()
+            if interrupt.waiting_call in held
+        ]
+        self.opened = {interrupt.id: interrupt for interrupt in (*moved, *interrupts)}
+        for interrupt in interrupts:
+            self.emit(_opened(interrupt))
         memories = self.notes.with_step(nodes, step.index)
         await self._commit(checkpoint=checkpoint, nodes=nodes, interrupts=list(self.opened.values()), memories=memories)
         return nodes
@@ -216,7 +214,7 @@ class Recorder:
             own &= {*self._entered, *(pause.key for pause in step.pauses)}
         self._pauses = {
             **{key: calls for key, calls in self._pauses.items() if key not in own},
-            **{pause.key: [entry["tool_call_id"] or pause.key for entry in entries_of(pause)] for pause in step.pauses},
+            **{pause.key: waiting_calls(pause) for pause in step.pauses},
         }
 
     def _keep_calls(self, calls: Sequence[Call]) -> None:
@@ -375,7 +373,7 @@ class Recorder:
             self._publish(self.run.key, first, events)
 
 
-def _opened(interrupt: Interrupt, agent: str) -> RunEvent:
+def _opened(interrupt: Interrupt) -> RunEvent:
     return RunEvent(
         type="interrupt_opened",
         interrupt_id=interrupt.id,
@@ -386,5 +384,5 @@ def _opened(interrupt: Interrupt, agent: str) -> RunEvent:
         question=interrupt.question,
         reason=interrupt.reason,
         run=interrupt.run,
-        path=[agent],
+        path=list(interrupt.path),
     )

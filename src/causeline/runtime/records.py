@@ -154,6 +154,11 @@ class Interrupt:
     decision: Mapping[str, Any] | None = None
     answered_by: str | None = None
 
+    @property
+    def waiting_call(self) -> str:
+        """The call of this session that waits for the answer."""
+        return self.parent_call if self.parent_call is not None else self.tool_call_id
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRow:

@@ -69,5 +69,10 @@ def scope_of(run: Run, asked: Sequence[Interrupt]) -> RunScope:
         input=[Message.from_json(one) for one in run.input],
         client_tools=run.tools,
         context=run.context,
-        answers={one.tool_call_id: {**run.answers[one.id], "kind": one.kind, "args_hash": one.args_hash} for one in asked},
+        answers={
+            row.tool_call_id: {**run.answers[row.id], "kind": row.kind, "args_hash": row.args_hash}
+            for row in asked
+            if row.parent_call is None
+        },
+        answers_below={row.id: run.answers[row.id] for row in asked if row.parent_call is not None},
     )

@@ -17,6 +17,7 @@ from causeline.run.ledger import Call, Ledger
 from causeline.run.scope import Notes, Patience, RunScope
 from causeline.runtime.beginning import Answers, Beginning, Fork, Fresh, TakesOver, beginning_of
 from causeline.runtime.branch_history import CALLS, LOG, RESULT, Branch, context_at, usage_of
+from causeline.runtime.chains import Chains
 from causeline.runtime.feed import Feed
 from causeline.runtime.left_behind import Left, answers_by_pause, carried_over, left_by_another
 from causeline.runtime.note_keeping import NoteKeeping
@@ -84,7 +85,7 @@ class Runner:
             raise
 
     async def _load(self, run: Run, deps: object) -> Loaded:
-        asked = [row for name in run.answers for row in await self.store.rows(Interrupt, owner=run.owner, id=name)]
+        asked = [row for name in run.answers for row in await self.store.rows(Interrupt, owner=run.owner, session=run.session, id=name)]
         if asked and run.head is None:
             # A run that answered other questions of this pause may have paused again since this one was asked for.
             run = replace(run, base=asked[0].checkpoint)
@@ -97,6 +98,7 @@ class Runner:
         scope.deps = deps
         scope.metadata = session.metadata if session is not None else {}
         scope.next_context = session.next_context if session is not None and not beginning.enters else None
+        scope.path = await Chains(self.store, run.owner).path(run)
         scope.before = context_at(links, run.base)
         scope.asked_by, scope.asked_in = branch.asked_by(), branch.asked_in
         if run.head is None:

@@ -5,28 +5,30 @@ driven, handed back, or taken over by somebody else after its lease.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import Any, Self, cast
+from typing import Any, Self
 
-from causeline.errors import Conflict, Invalid, Missing, Unavailable
+from causeline.errors import Conflict, Invalid, Unavailable
 from causeline.events import Event
 from causeline.models.messages import Message
 from causeline.policy import Clock
 from causeline.run.scope import RunScope
-from causeline.runtime.branch_history import Branch, add_usage
+from causeline.runtime.answering import Answering
+from causeline.runtime.branch_history import Branch
+from causeline.runtime.chains import Chains, Level, answering_name
 from causeline.runtime.dispatch import Given
 from causeline.runtime.driving import first_given
 from causeline.runtime.engine_room import GRACE_SECONDS, EngineRoom
 from causeline.runtime.handle import After, RunHandle, RunResult
 from causeline.runtime.inputs import Prompt, context_object, decisions_by_interrupt, input_messages, tool_definitions
-from causeline.runtime.interrupts import check_decision
 from causeline.runtime.lease import BEAT_SECONDS, LEASE_SECONDS
 from causeline.runtime.program import Program
 from causeline.runtime.programs import Build
-from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Interrupt, OnBusy, Run, Session
+from causeline.runtime.records import ACTIVE, CallRow, OnBusy, Run, Session
 from causeline.runtime.run_names import checked_name, given_name, new_name
 from causeline.runtime.session_verbs import Sessions
 from causeline.runtime.store import Store
 from causeline.runtime.times import SystemClock, iso
+from causeline.runtime.whole_events import WholeEvents
 
 
 class Runtime(Sessions):
@@ -149,8 +151,10 @@ class Runtime(Sessions):
         new_run_id: str | None = None,
         on_busy: OnBusy = "reject",
     ) -> RunHandle:
-        """Answer interrupts of a run's chain, some or all; a new run enters the paused step. With the `new_run_id` of a run that gave
-        these same answers this is that run again.
+        """Answer interrupts of a run's chain, some or all; a new run enters the paused step. Questions of runs below the run, and of the
+        runs above it, are of the same chain: their answers come in at the top and go down to the run that asked, whichever run is named
+        here. The handle is that of the run that goes on from the named one. With the `new_run_id` of a run that gave these same answers
+        this is that run again.
 
         Raises Missing for an unknown interrupt, Conflict (`interrupt_closed`) for one answered or superseded, Invalid for a
         decision that does not fit (the interrupt stays open).
@@ -166,14 +170,12 @@ class Runtime(Sessions):
                     run=new_run_id,
                 )
             await self._dispatch.accept(known[0])
-            return RunHandle(self, known[0].id, known[0].session)
-        asked = [await self._interrupt(name) for name in given]
-        before = await self._row(asked[0].run)
-        apart = any(one.checkpoint != asked[0].checkpoint for one in asked)
-        if apart or await self._root(before) != await self._root(await self._row(run_id)):
-            raise Missing(f"these interrupts are not of run {run_id}", run=run_id)
+            return await self._goes_on(known[0], await self._chains.levels(await self._row(run_id)))
+        levels = await self._chains.levels(await self._row(run_id))
+        answering = Answering(self._opened, self._dispatch, self.owner)
+        asked, before = await answering.asked(run_id, levels[0].root, list(given))
         program = self.room.programs.named(self.owner, agent) if agent is not None else self.room.programs.of(before)
-        await self._check_answers(before, program, asked, given)
+        await answering.check(before, program, asked, given)
         await self._dispatch.accept(before)
         await self._dispatch.ended(self.owner, before.id)
         now = self.clock.now()
@@ -182,7 +184,7 @@ class Runtime(Sessions):
             session=before.session,
             owner=self.owner,
             status="running",
-            agent=program.name,
+            agent=before.agent if agent is None else program.name,
             created_at=iso(now),
             started_at=iso(now),
             manifest=program.manifest() or before.manifest,
@@ -192,7 +194,8 @@ class Runtime(Sessions):
             tools=before.tools,
             holder=self._dispatch.holder,
         )
-        return await self._admit(run, Given(program, first_given(getattr(program, "deps", None), self.deps)), on_busy)
+        await self._admit(run, Given(program, first_given(getattr(program, "deps", None), self.deps)), on_busy)
+        return await self._goes_on(run, levels)
 
     async def resume(self, run_id: str, *, agent: Program | str | None = None) -> RunHandle:
         """Go on with a run whose process is gone, or that only waits for somebody. An ended run is returned as it is; one whose holder
@@ -225,27 +228,32 @@ class Runtime(Sessions):
             except Unavailable:
                 await self.clock.sleep(1.0)
 
-    async def events(self, run_id: str, after: After = None) -> AsyncGenerator[Event, None]:
+    async def events(self, run_id: str, after: After = None, *, sub_runs: bool = True) -> AsyncGenerator[Event, None]:
         """The run's events, each with `type, run_id, session_id, seq, ts`: from the first (None), above the number `after`, or those
-        that come after this moment ("now"; none for a run that has ended)."""
-        async for batch in self.event_batches(run_id, after):
+        that come after this moment ("now"; none for a run that has ended). With `sub_runs` False without those of the runs below it."""
+        async for batch in self.event_batches(run_id, after, sub_runs=sub_runs):
             for event in batch:
                 yield event
 
-    async def event_batches(self, run_id: str, after: After = None) -> AsyncGenerator[Sequence[Event], None]:
+    async def event_batches(self, run_id: str, after: After = None, *, sub_runs: bool = True) -> AsyncGenerator[Sequence[Event], None]:
         """The same events, those together that became durable together."""
         run = await self._row(run_id)
         if after == "now" and run.status not in ACTIVE:
             return
+        whole = self._whole_events(sub_runs=sub_runs)
         async for batch in self.feed.follow(self.owner, run_id, run.last_event if after == "now" else after or 0):
-            yield [await self._stamped(run, event) for event in batch]
+            told = await whole.batch(run, batch)
+            if told:
+                yield told
 
-    async def stored_events(self, run_id: str, after: int = 0) -> Sequence[Event]:
+    async def stored_events(self, run_id: str, after: int = 0, *, sub_runs: bool = True) -> Sequence[Event]:
         """The events that are durable at this moment, in order. Raises Missing."""
         run = await self._row(run_id)
         events: list[Event] = []
-        while batch := await self._opened.events(self.owner, run_id, events[-1]["seq"] if events else after):
-            events.extend([await self._stamped(run, event) for event in batch])
+        whole = self._whole_events(sub_runs=sub_runs)
+        while batch := await self._opened.events(self.owner, run_id, after):
+            events += await whole.batch(run, batch)
+            after = batch[-1]["seq"]
         return events
 
     async def result(self, run_id: str) -> RunResult:
@@ -253,9 +261,7 @@ class Runtime(Sessions):
         the run from being recorded."""
         self.room.check_open()
         run = await self._dispatch.ended(self.owner, given_name(run_id))
-        asked: Sequence[Interrupt] = ()
-        if run.status == "interrupted":
-            asked = await self._opened.rows(Interrupt, owner=self.owner, run=run_id)
+        asked = await self._chains.questions(run)
         program = self.room.programs.find(self.owner, run.agent)
         typed = getattr(program, "typed_output", None)
         output = typed(run.answer) if typed is not None and run.status == "succeeded" else run.answer
@@ -269,61 +275,43 @@ class Runtime(Sessions):
             interrupts=[one for one in asked if one.state == "open"],
             pending_tool_call_ids=run.pending_tool_call_ids,
             usage=run.usage,
-            usage_total=await self._usage_total(run),
             head=run.head,
             error=run.error,
             answered_by=next((one.answered_by for one in asked if one.answered_by), None),
+            usage_total=await self._chains.usage(run),
         )
 
     async def final(self, run_id: str) -> RunResult:
-        """As `result`, of the run in which a chain of answers ends: while a run's questions are answered, that is the run which answers
-        them. Its `usage_total` is that of the whole chain."""
-        result = await self.result(run_id)
-        while result.answered_by is not None:
-            result = await self.result(result.answered_by)
-        return result
-
-    async def _usage_total(self, run: Run) -> Mapping[str, Any]:
-        """What a run has used, and the runs whose questions it answers."""
-        total = dict(run.usage or {})
-        while run.answers and run.parent_run is not None:
-            run = await self._row(run.parent_run)
-            add_usage(total, run.usage or {})
-        return total
+        """How the chain of a run ended: the result of the run that answered its questions, or of the one that answered those of that
+        one, and so on. Waits for each; the last may be interrupted itself. Raises as `result`."""
+        while True:
+            result = await self.result(run_id)
+            if result.answered_by is None:
+                return result
+            run_id = result.answered_by
 
     # inside
 
     def _check_open(self) -> None:
         self.room.check_open()
 
-    async def _root(self, run: Run) -> str:
-        """The run in which a chain began: of answers, and of runs in which the user said nothing, which ask again what is open."""
-        while True:
-            if run.parent_run is not None and run.answers:
-                run = await self._row(run.parent_run)
-                continue
-            if run.base is None or run.at is not None or any(one.get("role") == "user" for one in run.input):
-                return run.id
-            (before,) = await self._opened.rows(Checkpoint, owner=self.owner, session=run.session, id=run.base)
-            run = await self._row(before.run)
+    @property
+    def _chains(self) -> Chains:
+        return Chains(self._opened, self.owner)
 
-    async def _check_answers(
-        self, before: Run, program: Program, asked: Sequence[Interrupt], decisions: Mapping[str, Mapping[str, Any]]
-    ) -> None:
-        """Raises Invalid, before anything is written, for a decision that cannot be carried out."""
-        calls = {row.call.call_id for row in await self._opened.rows(CallRow, owner=self.owner, run=before.id)}
-        for interrupt in asked:
-            check_decision(interrupt, decisions[interrupt.id])
-            if interrupt.tool_call_id in calls:
-                program.check_answer(interrupt.name, interrupt.arguments, decisions[interrupt.id])
-        links = await self._opened.branch(self.owner, before.session, asked[0].checkpoint)
-        document = next((link.checkpoint.delta.get("document") for link in reversed(links) if link.checkpoint.step == 0), None)
-        if document != program.document.hash:
-            raise Invalid(
-                f"the graph of {program.name!r} has changed since the question was asked, so there is no place to go on from; "
-                "answer with the agent that asked, or say something new",
-                code="document_changed",
-            )
+    async def _goes_on(self, run: Run, levels: Sequence[Level]) -> RunHandle:
+        """The run that goes on with the answers of `run` at the lowest of these levels: `run` itself at the top."""
+        name, token = run.id, 0
+        for level in levels[1:]:
+            name = answering_name(name, level.call) if level.call is not None else name
+        while name != run.id:
+            below = await self._opened.rows(Run, owner=self.owner, id=name)
+            if below:
+                return RunHandle(self, name, below[0].session)
+            if (await self._row(run.id)).status not in ACTIVE:
+                break  # it ended before it came to this level
+            token = await self._opened.changed(token, 1.0)
+        return RunHandle(self, run.id, run.session)
 
     async def _admit(self, run: Run, given: Given, on_busy: OnBusy, *, drive: bool = True) -> RunHandle:
         """Store a run and see to it that it goes on."""
@@ -368,9 +356,5 @@ class Runtime(Sessions):
         if findings:
             raise Invalid("; ".join(findings), findings=findings)
 
-    async def _stamped(self, run: Run, event: Mapping[str, Any]) -> Event:
-        """An event as it is told: with whose it is, and what is stored as a reference in full."""
-        told = {"run_id": run.id, "session_id": run.session, **event}
-        if event["type"] == "messages_snapshot":
-            told["messages"] = [one.to_json() for one in await self.messages(run.session, (await self._row(run.id)).head)]
-        return cast("Event", told)
+    def _whole_events(self, *, sub_runs: bool) -> WholeEvents:
+        return WholeEvents(self.feed, self.owner, self._row, self.messages, sub_runs=sub_runs)

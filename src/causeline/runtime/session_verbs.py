@@ -13,13 +13,13 @@ from causeline.policy import Clock
 from causeline.run.scope import Recalled
 from causeline.runtime import export_import
 from causeline.runtime.branch_history import CONTEXT, Branch
+from causeline.runtime.chains import names_below
 from causeline.runtime.inputs import json_object
 from causeline.runtime.open_ends import said_behind
 from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Interrupt, InterruptState, Link, Run, RunStatus, Session
 from causeline.runtime.run_names import checked_name, given_name, new_name
 from causeline.runtime.run_recall import LogRecall
 from causeline.runtime.store import Store
-from causeline.runtime.sub_runs import names_below
 from causeline.runtime.times import iso
 
 
@@ -225,8 +225,8 @@ class Sessions:
                 found = [name]  # the store refuses it
                 break
             calls = await self._opened.rows(CallRow, owner=self.owner, session=name)
-            below = [names_below(row.call.idempotency_key)[1] for row in calls]
-            found += [one for one in below if one in known]
+            below = dict.fromkeys(names_below(row.call)[1] for row in calls)
+            found += [name for name in below if name in known and name not in found]
         for name in reversed(found):
             await self._opened.delete(self.owner, name)
 

@@ -22,7 +22,7 @@ from causeline.tools.arguments import Prepared, prepare
 from causeline.tools.containment import from_outside
 from causeline.tools.json_schema import shortened
 from causeline.tools.result_json import plain, visible_text
-from causeline.tools.tool import InvalidTool, Resource, Tool, ToolContext, ToolError, ToolResult
+from causeline.tools.tool import InvalidTool, Resource, Tool, ToolContext, ToolError, ToolResult, Waiting
 from causeline.tools.tool_retry import Sleep, with_retries
 from causeline.tools.tool_timeout import bounded
 from causeline.tools.trim import bound
@@ -40,7 +40,8 @@ class Executed:
     """What came of a call. `result` is exact JSON, an error text where not `ok`.
 
     `arguments` are what the tool was given (None if it did not run), `raw` the model's text where it did not parse,
-    `error` what was raised. `context_patch`, `resources` and `verification` are what the tool reported.
+    `error` what was raised. `context_patch`, `resources` and `verification` are what the tool reported. Where `waits_for` has questions
+    to people, there is no result before they are answered.
     """
 
     ok: bool
@@ -52,6 +53,7 @@ class Executed:
     context_patch: Json | None = None
     resources: Sequence[Resource] = ()
     verification: Json | None = None
+    waits_for: Sequence[Mapping[str, Any]] = ()
 
     @property
     def text(self) -> str:
@@ -176,6 +178,8 @@ async def _contained(tool: Tool, arguments: Json, context: ToolContext) -> Any:
 
 def _executed(tool: Tool, value: Any) -> Executed:
     name = tool.name
+    if isinstance(value, Waiting):
+        return Executed(ok=False, result=None, waits_for=value.questions)
     try:
         executed = _taken(value) if isinstance(value, ToolResult) else Executed(ok=True, result=_kept(value))
         lines: list[str] = tool.output.findings(executed.result) if executed.ok and tool.output is not None else []

@@ -90,6 +90,13 @@ class ToolResult:
     verification: Mapping[str, Any] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a tool returns whose result waits for people: the run below it has stopped with these open questions."""
+
+    questions: Sequence[Mapping[str, Any]]
+
+
 def _unseen(_data: Mapping[str, Any]) -> None:
     return None
 
@@ -155,6 +162,7 @@ class Tool:
     `approval`: see `causeline.tools.approval`; None leaves it to the agent. `max_chars`: how much of a result a model is shown.
     `output`: a JSON Schema or a type that every result has to fit. `strict`: providers that can are held to the schema of the arguments,
     in which a field that may be left out is null instead.
+    `program` is what a call of it runs as a run of its own, such as an agent.
     A `client` tool runs at the client, a `human` one is a question to a person; neither is ever run here.
     Raises InvalidTool with every fault.
     """
@@ -174,6 +182,7 @@ class Tool:
     human: bool = False
     output: Any = None
     strict: bool = False
+    program: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.output is not None and not isinstance(self.output, OutputSchema):

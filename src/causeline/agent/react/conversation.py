@@ -212,6 +212,7 @@ class Conversation:
                     step=step,
                     client=client,
                     attempts=int(starts),
+                    opened_in=self.scope.run_id,
                     idempotency_key=self.scope.idempotency_key(call.id),
                 )
             )

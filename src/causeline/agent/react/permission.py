@@ -38,13 +38,18 @@ class Permission:
     decided: Mapping[str, Any] | None = None
 
 
+def waits_below(call: Call) -> bool:
+    """Whether a call has run and waits for people whom its own run asks, not for leave to run."""
+    return call.state == "awaiting" and call.attempts > 0 and not call.client
+
+
 async def permission_for(talk: Conversation, call: Call, decision: Mapping[str, Any] | None) -> Permission:
     """What to do with an unfinished server call. `decision` is a person's answer to this call's interrupt, with the `kind` and
     the `args_hash` it was made on; on anything else it decides nothing."""
     tool = talk.toolbox.get(call.name)
     go = Permission(arguments=call.arguments, args_hash=call.args_hash)
-    if call.state == "started":
-        return go  # by this process, a moment ago
+    if call.state == "started" or waits_below(call):
+        return go  # by this process, a moment ago; or it has run and waits for a run of its own
     if call.state == "unknown":
         decision = _fitting(decision, "unknown_outcome", go)
         permission = await _unknown(talk, call, tool, decision, go)

@@ -127,6 +127,7 @@ class ReplyOutcome:
             state="succeeded" if ok else "failed",
             ok=ok,
             result=result.payload["result"],
+            opened_in=self.talk.scope.run_id,
             idempotency_key=self.talk.scope.idempotency_key(call.id),
         )
         announce(self.ctx, row, self.talk.scope)

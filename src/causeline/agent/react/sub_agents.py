@@ -1,7 +1,7 @@
 """An agent as a tool of another one.
 
 Law: a call of it is a run of its own, started once whatever dies, so a process that takes the calling run over finds it again
-and waits for the same answer.
+and waits for the same answer. What that run asks a person, the calling run asks too.
 """
 
 from collections.abc import Awaitable, Callable
@@ -11,7 +11,7 @@ from causeline.events import RunEvent
 from causeline.graph.node import Context
 from causeline.run.ledger import Call
 from causeline.run.scope import RunScope, SubRun, SubRuns
-from causeline.tools.tool import Tool, ToolContext, ToolError, schema_tool
+from causeline.tools.tool import Tool, ToolContext, ToolError, Waiting, schema_tool
 
 PARAMETERS = {
     "type": "object",
@@ -30,23 +30,28 @@ def sub_run_tool(program: Any, name: str, description: str) -> Tool:
         ended = await context.sub_run(program, arguments["prompt"])
         if ended.status == "succeeded":
             return ended.answer
-        if ended.status == "interrupted":
-            raise ToolError(f"{name} stopped to ask a person: run {ended.run_id} waits for answers to its interrupts")
+        if ended.interrupts:
+            return Waiting(ended.interrupts)
         told = (ended.error or {}).get("message") or ended.stop_reason or "for no reason it gave"
         raise ToolError(f"{name} {ended.status}: {told} (run {ended.run_id})")
 
-    return schema_tool(name, description, PARAMETERS, run, idempotent=True, on_unknown="retry")
+    return schema_tool(name, description, PARAMETERS, run, idempotent=True, on_unknown="retry", program=program)
 
 
 def below(ctx: Context, scope: RunScope, call: Call) -> Callable[[Any, str], Awaitable[SubRun]]:
     """How a call starts its run, and tells of it."""
 
+    def tell(run_id: str, number: int) -> None:
+        ctx.emit(RunEvent(type="sub_run_event", run_id=run_id, number=number))
+
     async def run(program: Any, prompt: str) -> SubRun:
         runs = ctx.use(SubRuns)
-        run_id, session = runs.named(call.idempotency_key)
+        run_id, session = runs.named(call)
         told = {"tool_call_id": call.call_id, "sub_run_id": run_id, "sub_session_id": session}
         ctx.emit(RunEvent(type="sub_run_started", **told, agent=program.name))
-        ended = await runs.run(scope, call.call_id, call.idempotency_key, program, prompt)
+        ended = await runs.run(scope, call, program, prompt, tell)
+        if ended.usage:
+            scope.facts.setdefault("sub_runs", []).extend(ended.usage)
         ctx.emit(RunEvent(type="sub_run_finished", **told, status=ended.status, stop_reason=ended.stop_reason))
         return ended
 

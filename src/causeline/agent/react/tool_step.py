@@ -107,6 +107,9 @@ class ToolStep:
             executed = self._remember(call)
         else:
             executed = await execute(tool, call.arguments, self._context(call, tool), known=self.talk.toolbox.names(), name=call.name)
+        if executed.waits_for:
+            await self._wait(call, executed.waits_for)
+            return
         await self._finish(call, executed, "succeeded" if executed.ok else "failed")
 
     def _context(self, call: Call, tool: Tool | None) -> ToolContext:
@@ -169,6 +172,16 @@ class ToolStep:
             return ()
         self.calls[call.call_id] = replace(call, state="awaiting")
         return (self.calls[call.call_id],)
+
+    async def _wait(self, call: Call, questions: Sequence[Mapping[str, Any]]) -> None:
+        """A call whose own run has stopped with questions: this run asks them too."""
+        self.questions.extend({**question, "parent_call": call.call_id} for question in questions)
+        row = replace(
+            self.calls[call.call_id], state="awaiting", attempts=max(call.attempts, 1), arguments=call.arguments, args_hash=call.args_hash
+        )
+        if row != self.calls[call.call_id]:
+            self.calls[call.call_id] = row
+            await self.ledger.move([row])
 
     def outcome(self) -> Outcome:
         """What the visit writes and where it goes."""

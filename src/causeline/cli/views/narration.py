@@ -46,6 +46,9 @@ class Narrator:
         self._speech: list[str] = []
         self._in_line = False
         self._calls: dict[str, _Call] = {}
+        self._narrators: dict[str, Narrator] = {}
+        self._lines: dict[str, str] = {}
+        self._agents: dict[str, str] = {}
         self._told: dict[str, Callable[[Any], Sequence[Piece]]] = {
             "step_started": self._step,
             "text_message_start": self._begin,
@@ -64,6 +67,7 @@ class Narrator:
             "tool_call_result": self._call_result,
             "memory_recalled": self._recalled,
             "sub_run_started": self._sub_run,
+            "sub_run_event": self._below,
             "run_taken_over": self._taken_over,
             "run_finished": self._close,
             "run_error": self._close,
@@ -173,7 +177,18 @@ class Narrator:
         return self._line(f"recall  {counted(len(cited), 'piece')} from {counted(len(runs), 'earlier run')}", "quiet")
 
     def _sub_run(self, event: "events.SubRunStarted") -> Sequence[Piece]:
+        self._agents[event["sub_run_id"]] = shown(event["agent"])
         return self._line(f"sub-run {shown(event['agent'])} {shown(event['sub_run_id'])}", "quiet")
+
+    def _below(self, event: "events.SubRunEvent") -> Sequence[Piece]:
+        """What a run below tells, in whole lines, so that several of them and this one do not run into each other."""
+        run, inner = event["run_id"], event["event"]
+        narrator = self._narrators.setdefault(run, Narrator(steps=self._steps))
+        if inner["type"] == "run_started":
+            self._agents[run] = shown(inner["agent"])
+        text = self._lines.get(run, "") + "".join(piece.text for piece in narrator.tell(inner))
+        *lines, self._lines[run] = text.split("\n")
+        return [piece for line in lines if line for piece in self._line(f"  {self._agents.get(run, '')}: {line}", "quiet")]
 
 
 def _again(event: "events.ToolRetry | events.ModelRetry") -> str:

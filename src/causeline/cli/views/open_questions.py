@@ -37,7 +37,7 @@ async def standing(runtime: Runtime, runs: Sequence[Run], session: str | None = 
         return {}
     asked: dict[str, list[Interrupt]] = {}
     for one in await runtime.interrupts(session, status=("open", "superseded")):
-        asked.setdefault(one.run, []).append(one)
+        asked.setdefault(one.checkpoint, []).append(one)
     later: dict[str, str] = {}
     for one in runs:
         if one.parent_run is not None and one.answers:
@@ -45,7 +45,7 @@ async def standing(runtime: Runtime, runs: Sequence[Run], session: str | None = 
     found: dict[str, Standing] = {}
     for one in runs:
         if one.status == "interrupted":
-            rows = asked.get(one.id, ())
+            rows = asked.get(one.head or "", ())
             waiting = [row for row in rows if row.state == "open"]
             found[one.id] = Standing(waiting, later.get(one.id), superseded=len(waiting) < len(rows))
     return found
@@ -64,6 +64,10 @@ def questions(found: Standing, *, width: int = 160) -> Sequence[Piece]:
 
 
 def _line(interrupt: Interrupt) -> str:
+    return f"{_asked(interrupt)}{f'  (asked by {one_line(interrupt.path[-1])})' if len(interrupt.path) > 1 else ''}"
+
+
+def _asked(interrupt: Interrupt) -> str:
     if interrupt.kind == "question" and interrupt.question:
         return f"{interrupt.id}  {_ASKED[interrupt.kind]}: {one_line(interrupt.question)}"
     return f"{interrupt.id}  {_ASKED[interrupt.kind]}: {one_line(interrupt.name)} {shown(interrupt.arguments)}"

@@ -38,7 +38,8 @@ def as_json(result: RunResult) -> Mapping[str, Any]:
 
 def interrupt_row(interrupt: Interrupt) -> Mapping[str, Any]:
     """An open question as a record of the public interface."""
-    return {name: getattr(interrupt, name) for name in ("id", "kind", "tool_call_id", "name", "arguments", "question", "reason")}
+    names = ("id", "kind", "tool_call_id", "name", "arguments", "question", "reason", "run", "path")
+    return {name: getattr(interrupt, name) for name in names}
 
 
 def told(result: RunResult, *, said: str, store: Sequence[str]) -> Sequence[Piece]:
@@ -101,6 +102,8 @@ def asked(interrupt: Interrupt, run: str, store: Sequence[str]) -> Sequence[Piec
 def described(interrupt: Interrupt) -> Sequence[Piece]:
     """What is asked: the words, the tool and its arguments as they are, nothing left out unsaid."""
     rows: list[str] = []
+    if len(interrupt.path) > 1:
+        rows.append(f"asked by {' > '.join(map(one_line, interrupt.path))}")
     if interrupt.question:
         rows.extend(fields(interrupt.question))
     if interrupt.reason:

@@ -76,6 +76,24 @@ def delegating(effects: Path) -> Sequence[Program]:
     return [Agent(ScriptedModel([ask, calls("look"), {"text": "done"}]), name="outer", tools=own), helper]
 
 
+def supervised(effects: Path) -> Sequence[Program]:
+    """Two agents below another one; what one of them does has to be approved."""
+    gated = Agent(
+        ScriptedModel([calls("alone", "write"), {"text": "helped"}]), name="gated", tools=tools(effects), tool_approval={"alone": "ask"}
+    )
+    free = Agent(ScriptedModel([calls("write", start=20), {"text": "helped too"}]), name="free", tools=tools(effects))
+    ask = [{"id": "", "name": name, "arguments": {"prompt": "help"}} for name in ("gated", "free")]
+    reply = {"calls": [*ask, *calls("write", start=9)["calls"]]}
+    own = [gated.as_tool("gated", "Helps."), free.as_tool("free", "Helps."), *tools(effects)]
+    return [Agent(ScriptedModel([reply, calls("look"), {"text": "done"}]), name="outer", tools=own), gated, free]
+
+
+async def supervising(runtime: Runtime, agents: Sequence[Program]) -> None:
+    await ended(runtime, agents[0], "go", "r1")
+    (question,) = await asked(runtime)
+    await (await runtime.answer("r1", {question.id: approve(by="ada")}, new_run_id="r2")).result()
+
+
 def questioner(effects: Path) -> Sequence[Program]:
     reply = {"calls": [ASKED, *calls("write", "put")["calls"]]}
     return [Agent(ScriptedModel([reply, calls("write", start=5), {"text": "done"}]), tools=[ask_human, *tools(effects)])]
@@ -94,5 +112,6 @@ PEOPLE = (
     ),
     Scenario("unknown-ask", [[calls("risk", "look"), {"text": "done"}]], wondering),
     Scenario("sub-run", (), once, programs=delegating),
+    Scenario("sub-run-approval", (), supervising, programs=supervised),
     Scenario("enqueue", [[calls("write", "look"), {"text": "done"}]], queueing),
 )

@@ -119,6 +119,7 @@ class ExactLaws:
             reason="w",
             attempts=5,
             reported={"context_patch": {"k": None}},
+            opened_in="r0",
             idempotency_key="ik_1",
             decisions=[{"decision": "edit", "by": "ada", "args": {"a": 2}}],
         )

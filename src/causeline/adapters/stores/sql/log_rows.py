@@ -7,7 +7,7 @@ nodes are besides their payload, the calls), a line for each payload byte for by
     [step, nodes, calls]            step is 0 where there is no checkpoint
     step   [index, node, port, next, frontier, delta, position, facts, created_at, path]
     node   [kind, parents, key, created_at], or the number of the row that has it
-    call   [id, state, spec, rest]  spec is [name, arguments, args_hash, index, client, idempotency_key], 0 as said before
+    call   [id, state, spec, rest]  spec is [name, arguments, args_hash, index, client, idempotency_key, opened_in], 0 as said before
                                     rest is [attempts, step, ok, result, reason, reported, decisions], its end left out where that is None
 
 0 stands for None and for a node's time that is the checkpoint's. `ok` is 1 for True and 2 for False. Ids of nodes are places
@@ -119,7 +119,7 @@ def packed_call(call: Call) -> PackedCall:
         rest.pop()
     if len(rest) == _REST and call.result is None and call.ok is None:
         del rest[2:]
-    spec = dump([call.name, call.arguments, call.args_hash, call.index, call.client, call.idempotency_key])
+    spec = dump([call.name, call.arguments, call.args_hash, call.index, call.client, call.idempotency_key, call.opened_in])
     return PackedCall(call.call_id, dump(call.call_id), STATE_CODES[call.state], spec, dump(rest), call.state in FINISHED)
 
 
@@ -261,13 +261,14 @@ class CallFold:
 
 
 def _call(name: str, code: int, spec: Any, rest: Any) -> Call:
-    tool, arguments, args_hash, index, client, key = spec
+    tool, arguments, args_hash, index, client, key, opened_in = spec
     attempts, step, *end = rest
     ok, result, reason, reported, decisions = [*end, *_NO_END[len(end) :]]
     return Call(
         call_id=name, name=tool, arguments=arguments, args_hash=args_hash, state=STATES[code], index=index, step=step, client=client,
         ok=_OKS_READ[ok], result=result, reason=None if reason == 0 else reason, attempts=attempts,
-        reported=None if reported == 0 else reported, idempotency_key=key, decisions=decisions or [],
+        reported=None if reported == 0 else reported, opened_in=opened_in, idempotency_key=key,
+        decisions=decisions or [],
     )  # fmt: skip
 
 
