@@ -93,7 +93,7 @@ async def test_client_calls_that_were_open_get_their_results(golden):
     results = [Message("tool", f"picked {name}", tool_call_id=name) for name in ("k1", "k3")]
     done = await (await golden.start("client", results, session="client", tools=[PICK])).result()
     assert done.answer == "picked"
-    assert [text for role, text in await said(golden, "client") if role == "tool"] == ["wrote 2", "picked k1", "picked k3"]
+    assert [text for role, text in await said(golden, "client") if role == "tool"] == ["picked k1", "wrote 2", "picked k3"]
 
 
 async def test_a_broken_off_scatter_goes_on_after_the_items_that_had_finished(golden):
