@@ -54,10 +54,8 @@ async def _run(doors: Doors, request: Request, agent: str | None, body: RunAgent
     if decisions and any(message["role"] == "user" for message in fresh):
         raise Invalid("a run answers questions or says something new, not both", findings=["resume"])
     if decisions:
-        asked = await runtime.interrupt(next(iter(decisions)))
-        if asked.session != body.thread_id:
-            raise Missing(f"thread {body.thread_id} has no interrupt {asked.id}", interrupt=asked.id)
-        handle = await runtime.answer(asked.run, decisions, agent=program, new_run_id=body.run_id)
+        asked = await runtime.waiting_run(await runtime.interrupt(next(iter(decisions)), session=body.thread_id))
+        handle = await runtime.answer(asked.id, decisions, agent=program, new_run_id=body.run_id)
     else:
         handle = await runtime.start(
             program,

@@ -93,7 +93,7 @@ def checkpoint_row(checkpoint: Checkpoint) -> Json:
 
 
 def interrupt_row(interrupt: Interrupt) -> Json:
-    """`{id, session, run, kind, tool_call_id, name, arguments, question, reason, state, answered_by}`."""
+    """`{id, session, run, path, kind, tool_call_id, name, arguments, question, reason, state, answered_by}`."""
     row = asdict(interrupt)
-    hidden = ("args_hash", "checkpoint", "decision")
+    hidden = ("args_hash", "checkpoint", "decision", "parent_call")
     return {name: value for name, value in row.items() if name not in hidden}

@@ -10,7 +10,7 @@ from causeline.api.bodies import Json, NewRun, Page, interrupt_row, run_row
 from causeline.api.doors import DEFAULT_PAGE, After, Doors, Limit, after_cursor, page
 from causeline.api.limits import JsonRoute
 from causeline.api.streams import EventStream, frame, stream
-from causeline.errors import Invalid, Missing
+from causeline.errors import Invalid
 from causeline.runtime.export_import import call_row
 from causeline.runtime.handle import RunHandle
 from causeline.runtime.records import ACTIVE
@@ -132,10 +132,8 @@ async def admit(doors: Doors, runtime: Runtime, session: str | None, body: NewRu
     if body.checkpoint_id is not None:
         raise Invalid("answers go on from where the question was asked; leave checkpoint_id out", findings=["checkpoint_id"])
     agent = doors.agent(body.agent) if body.agent is not None else None
-    asked = await runtime.interrupt(next(iter(decisions)))
-    if session is not None and asked.session != session:
-        raise Missing(f"session {session} has no interrupt {asked.id}", interrupt=asked.id)
-    return await runtime.answer(asked.run, decisions, agent=agent, new_run_id=body.run_id, on_busy=body.on_busy)
+    asked = await runtime.waiting_run(await runtime.interrupt(next(iter(decisions)), session=session))
+    return await runtime.answer(asked.id, decisions, agent=agent, new_run_id=body.run_id, on_busy=body.on_busy)
 
 
 def _cursor(after: int | None, last_event_id: str | None) -> int | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from causeline.causal import CausalNode
+from causeline.events import RunEvent
 from causeline.models.messages import Message
 from causeline.run.ledger import Call, derive, idempotency_key
 
@@ -116,13 +117,9 @@ class SubRun:
 class SubRuns(Protocol):
     """Carries out a call by a run of its own. `program` is whatever the runtime can run, such as an agent."""
 
-    def named(self, call: Call) -> tuple[str, str]:
-        """The ids of the run and the session that a call gets."""
-        ...
-
-    async def run(self, scope: RunScope, call: Call, program: Any, prompt: str, tell: Callable[[str, int], None]) -> SubRun:
+    async def run(self, scope: RunScope, call: Call, program: Any, prompt: str, tell: Callable[[RunEvent], object]) -> SubRun:
         """Start the run of this call, or find it again, and wait for its end; where it waits for a person, hand down the answers that came
-        with the run of `scope`. `tell` is called with the run's id and the number of each of its events. Cancelled, it cancels that run."""
+        with the run of `scope`. `tell` is given the events that say so, and those of that run. Cancelled, it cancels that run."""
         ...
 
 

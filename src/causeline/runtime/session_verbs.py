@@ -13,7 +13,7 @@ from causeline.policy import Clock
 from causeline.run.scope import Recalled
 from causeline.runtime import export_import
 from causeline.runtime.branch_history import CONTEXT, Branch
-from causeline.runtime.chains import names_below
+from causeline.runtime.chains import Chains, names_below
 from causeline.runtime.inputs import json_object
 from causeline.runtime.open_ends import said_behind
 from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Interrupt, InterruptState, Link, Run, RunStatus, Session
@@ -86,19 +86,31 @@ class Sessions:
     async def interrupts(
         self, session: str | None = None, *, run: str | None = None, status: Sequence[InterruptState] = ()
     ) -> Sequence[Interrupt]:
-        """Questions to people, of a session, of a run, or all. Raises Missing."""
+        """Questions to people, of a session, of a run (those of runs below it too), or all. Raises Missing."""
         if session is not None:
             await self._session(session)
-        if run is not None:
-            await self._row(run)
-        return await self._opened.rows(Interrupt, owner=self.owner, session=session, run=run, status=status)
+        if run is None:
+            return await self._opened.rows(Interrupt, owner=self.owner, session=session, status=status)
+        asked = await self._row(run)
+        rows = await self._opened.rows(Interrupt, owner=self.owner, session=asked.session, status=status)
+        return [row for row in rows if run == row.run or (asked.head is not None and row.checkpoint == asked.head)]
 
-    async def interrupt(self, interrupt: str) -> Interrupt:
-        """The question of this id, open or not. Raises Missing."""
-        rows = await self._opened.rows(Interrupt, owner=self.owner, id=given_name(interrupt))
+    async def interrupt(self, interrupt: str, *, session: str | None = None) -> Interrupt:
+        """The question of this id, open or not, as this session holds it; without one, the session of the topmost run that waits for
+        the answer. Raises Missing."""
+        rows = await self._opened.rows(Interrupt, owner=self.owner, id=given_name(interrupt), session=session)
         if not rows:
-            raise Missing(f"no interrupt {interrupt!r}", interrupt=interrupt)
+            raise Missing(f"no interrupt {interrupt!r}{f' in session {session}' if session else ''}", interrupt=interrupt)
+        above = {row.session: row for row in rows}
+        if len(above) > 1:
+            chains = Chains(self._opened, self.owner)
+            top = (await chains.levels(await self._row(rows[0].run)))[0].root
+            return above.get(top.session, rows[0])
         return rows[0]
+
+    async def waiting_run(self, interrupt: Interrupt) -> Run:
+        """The run of the question's session that has stopped for it: the one that asks, or one that waits for a run below it."""
+        return await Chains(self._opened, self.owner).asker(interrupt)
 
     # what is true at a checkpoint
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from causeline.errors import Conflict
+from causeline.events import RunEvent
 from causeline.models.messages import Message
 from causeline.run.ledger import Call
 from causeline.run.scope import RunScope, SubRun
@@ -20,8 +21,7 @@ from causeline.runtime.program import Program
 from causeline.runtime.records import ACTIVE, Interrupt, Run
 from causeline.runtime.times import iso
 
-Tell = Callable[[str, int], None]
-"""(run id, number of an event of that run)."""
+Tell = Callable[[RunEvent], object]
 
 
 class RunsBelow:
@@ -30,9 +30,6 @@ class RunsBelow:
     def __init__(self, dispatch: LocalDispatch) -> None:
         self._dispatch = dispatch
 
-    def named(self, call: Call) -> tuple[str, str]:
-        return names_below(call)
-
     async def run(self, scope: RunScope, call: Call, program: Any, prompt: str, tell: Tell) -> SubRun:
         below = _Below(self._dispatch, scope, call, cast("Program", program))
         run = await below.start(prompt)
@@ -40,7 +37,7 @@ class RunsBelow:
         try:
             while True:
                 mine = run.parent_run == scope.run_id or run.id == below.answering
-                run = await below.ended(run, tell if mine else None)
+                run = await (below.told(run, tell) if mine else below.ended(run))
                 if mine:
                     used.append({"run": run.id, "usage": run.usage or {}})
                 further = await below.goes_on(run) if run.status == "interrupted" else None
@@ -82,12 +79,19 @@ class _Below:
             run_id, session, self._scope.run_id, parent_call=self._call.call_id, input=[Message("user", prompt).to_json()]
         )
 
-    async def ended(self, run: Run, tell: Tell | None) -> Run:
-        """Wait for the end of a run, and tell its events meanwhile. Raises Conflict where it cannot be had."""
-        if tell is not None:
-            async for batch in self._dispatch.feed.follow(run.owner, run.id):
-                for event in batch:
-                    tell(run.id, event["seq"])
+    async def told(self, run: Run, tell: Tell) -> Run:
+        """Wait for the end of a run and tell its events meanwhile. Raises as `ended`."""
+        named = {"tool_call_id": self._call.call_id, "sub_run_id": run.id, "sub_session_id": run.session}
+        tell(RunEvent(type="sub_run_started", **named, agent=run.agent))
+        async for batch in self._dispatch.feed.follow(run.owner, run.id):
+            for event in batch:
+                tell(RunEvent(type="sub_run_event", run_id=run.id, number=event["seq"]))
+        ended = await self.ended(run)
+        tell(RunEvent(type="sub_run_finished", **named, status=ended.status, stop_reason=ended.stop_reason))
+        return ended
+
+    async def ended(self, run: Run) -> Run:
+        """Wait for the end of a run. Raises Conflict where it cannot be had."""
         ended = await self._dispatch.ended(run.owner, run.id)
         if ended.status in ACTIVE:
             raise Conflict(f"run {run.id} did not end", code="run_held", run=run.id)

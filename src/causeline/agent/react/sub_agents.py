@@ -7,7 +7,6 @@ and waits for the same answer. What that run asks a person, the calling run asks
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from causeline.events import RunEvent
 from causeline.graph.node import Context
 from causeline.run.ledger import Call
 from causeline.run.scope import RunScope, SubRun, SubRuns
@@ -39,20 +38,12 @@ def sub_run_tool(program: Any, name: str, description: str) -> Tool:
 
 
 def below(ctx: Context, scope: RunScope, call: Call) -> Callable[[Any, str], Awaitable[SubRun]]:
-    """How a call starts its run, and tells of it."""
-
-    def tell(run_id: str, number: int) -> None:
-        ctx.emit(RunEvent(type="sub_run_event", run_id=run_id, number=number))
+    """How a call starts its run."""
 
     async def run(program: Any, prompt: str) -> SubRun:
-        runs = ctx.use(SubRuns)
-        run_id, session = runs.named(call)
-        told = {"tool_call_id": call.call_id, "sub_run_id": run_id, "sub_session_id": session}
-        ctx.emit(RunEvent(type="sub_run_started", **told, agent=program.name))
-        ended = await runs.run(scope, call, program, prompt, tell)
+        ended = await ctx.use(SubRuns).run(scope, call, program, prompt, ctx.emit)
         if ended.usage:
             scope.facts.setdefault("sub_runs", []).extend(ended.usage)
-        ctx.emit(RunEvent(type="sub_run_finished", **told, status=ended.status, stop_reason=ended.stop_reason))
         return ended
 
     return run
