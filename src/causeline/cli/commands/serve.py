@@ -63,7 +63,7 @@ def command(
 
     listening.startup = announced
     # Once it has drained, uvicorn raises the signals it was stopped by again; by then there is nothing left to stop.
-    signal.signal(signal.SIGTERM, lambda *_: None)
+    signal.signal(signal.SIGTERM, lambda _signal, _frame: None)
     try:
         listening.run()
     except KeyboardInterrupt:
