@@ -6,10 +6,11 @@ import re
 import pytest
 
 import causeline
+from causeline.adapters.models.chat_servers import SERVERS
 from causeline.agent.options import OPTIONS, Option, Options
 from causeline.events import KINDS, MADE_WHOLE_WHEN_READ
 from causeline.graph.documents import vocabulary
-from causeline.models import ScriptedModel
+from causeline.models import ScriptedModel, kinds
 from tests.architecture import source
 from tests.docs import pages
 
@@ -126,3 +127,14 @@ async def test_what_runs_tell_are_events_of_these_kinds_with_these_fields(agent)
     for event in told:
         kind = KINDS[event["type"]]
         assert kind.__required_keys__ <= set(event) <= kind.__required_keys__ | kind.__optional_keys__, event["type"]
+
+
+def test_the_table_of_models_is_the_one_in_the_code():
+    table = {row[0].strip("`"): row for row in rows("models.md", "kind")}
+    for kind, server in SERVERS.items():
+        _, _, key, bound, back = table[kind]
+        assert named(key) == ([server.key_env] if server.key_env else []), kind
+        assert named(bound)[0] == server.max_tokens
+        assert set(named(back)) == set(server.gives_back), kind
+    assert table.keys() == kinds._kinds.keys()
+    assert [tuple(named(" ".join(row))) for row in rows("models.md", "name")] == list(kinds.BY_NAME)

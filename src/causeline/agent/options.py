@@ -170,7 +170,7 @@ class Options:
     max_retries: Annotated[int, Option(shapes.whole(0), "arf", "further tries of a model call")] = 2
     fallbacks: Annotated[
         tuple[str | Model | Mapping[str, Any], ...],
-        Option(rules.fallbacks, "arf", "models to take when this one fails; see below", unset="none"),
+        Option(rules.fallbacks, "arf", "models to take when this one fails; see Models", unset="none"),
     ] = ()
     tool_approval: Annotated[
         ApprovalMode,
