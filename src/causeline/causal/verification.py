@@ -202,7 +202,10 @@ def _checkpoint(row: Any, index: int, session: str) -> CheckpointRow:
     if reason:
         raise VerifyError(name, index, reason)
     hashed: dict[str, Any] = {key: found[key] for key in HASHED}
-    again = checkpoint_id(**hashed)
+    try:
+        again = checkpoint_id(**hashed)
+    except InvalidValue as fault:  # deeper than a checkpoint may be, though not too deep for a bundle
+        raise VerifyError(name, index, str(fault)) from None
     if again != name:
         raise VerifyError(name, index, f"the content has the id {again}; one of {', '.join(HASHED)} was changed")
     return found

@@ -71,8 +71,8 @@ def _into_phases(scope: Scope) -> Iterator[Finding]:
 def _explained(scope: Scope) -> list[tuple[int, int]]:
     """Lost routes, each with what then has none leading to it: one mistake, not two.
 
-    Which placement a lost route led to is a guess: the next in the document, or the only way to end `completed`, or,
-    where all routes of a placement or a placement itself are lost, any part of the flow of more than one placement.
+    Which placement a lost route led to is a guess: the only way to end `completed`, or, where all routes of a placement or a placement
+    itself are lost, a part of the document that does not only lead to known terminals. The order placements are written in says nothing.
     """
     ways = scope.ways
     lost = sorted(
@@ -85,9 +85,9 @@ def _explained(scope: Scope) -> list[tuple[int, int]]:
     bare = any(not scope.ways.routes[number] for number in lost) or any(ways.meant(iri) is None for iri in ways.dangling)
     found: list[tuple[int, int]] = []
     for component in ways.unreachable_roots():
-        region = ways.reach(component) - reached
-        if component[0] - 1 in lost or (bare and len(region) > 1) or (not ended and _completes(scope, component[0])):
-            found.append((component[0] - 1 if component[0] - 1 in lost else lost[0], component[0]))
+        onward = {number for number in ways.reach(component) if number not in reached or not isinstance(ways.placements[number], Terminal)}
+        if (bare and len(onward) > 1) or (not ended and _completes(scope, component[0])):
+            found.append((lost[0], component[0]))
     return found
 
 

@@ -40,7 +40,7 @@ def load(source: Source) -> Document:
 
 def _load(source: Source) -> Document:
     value, problems = _json_of(source)
-    data = plain_copy(value)
+    data = _unwrapped(plain_copy(value))
     if not isinstance(data, dict | list):
         raise refuse("no_document", "a graph document is a JSON object")
     names = Names(cast("dict[str, Any]", data).get("@context") if isinstance(data, dict) else None)
@@ -50,6 +50,19 @@ def _load(source: Source) -> Document:
     else:
         plain = cast("dict[str, Any]", _settle(data, "", "", names, problems))
     return read_document(plain, names.context, problems)
+
+
+def _unwrapped(data: Any) -> Any:
+    """One document in an array, or alone in a `@graph`, is that document: what wraps it says nothing."""
+    if isinstance(data, list) and len(cast("list[Any]", data)) == 1:
+        return _unwrapped(cast("list[Any]", data)[0])
+    if isinstance(data, dict) and cast("dict[str, Any]", data).keys() <= {"@context", "@graph"}:
+        fields = cast("dict[str, Any]", data)
+        inner = _unwrapped(fields.get("@graph"))
+        outer, own = fields.get("@context", {}), cast("dict[str, Any]", inner).get("@context", {}) if isinstance(inner, dict) else None
+        if isinstance(outer, dict) and isinstance(own, dict):
+            return {**cast("dict[str, Any]", inner), "@context": {**cast("dict[str, Any]", outer), **cast("dict[str, Any]", own)}}
+    return cast("object", data)
 
 
 def dump_linked(document: Document) -> dict[str, Any]:

@@ -67,9 +67,13 @@ class StreamChannel(Generic[T]):
         the reader gets InnerFailed after the last item."""
 
         async def items() -> AsyncGenerator[T, None]:
-            async for event in execution:
-                for item in select(event) or ():
-                    yield item
+            events = aiter(execution)
+            try:
+                async for event in events:
+                    for item in select(event) or ():
+                        yield item
+            finally:
+                await events.aclose()  # a reader that leaves early leaves the execution too
             result = await execution
             if result.status != "completed":
                 told = result.error.message if result.error is not None else "no further reason"
@@ -123,11 +127,11 @@ class StreamChannel(Generic[T]):
         if self._pump is not None and not self._pump.get_loop().is_closed():
             self._pump.cancel()
 
-    def __aiter__(self) -> "_Reader[T]":
+    def __aiter__(self) -> "_Reading[T]":
         if self._reading:
             raise Misuse("a channel has one reader; this one is being read already", code="second_reader")
         self._reading = True
-        return _Reader(self)
+        return _Reading(self)
 
     async def take(self) -> T:
         """The next item; raises StopAsyncIteration at the end, or what the channel failed with."""
@@ -191,7 +195,7 @@ class StreamChannel(Generic[T]):
             self._reader.set_result(None)
 
 
-class _Reader(Generic[T]):
+class _Reading(Generic[T]):
     """One reading. Dropping it, as leaving an `async for` does, stops the producer."""
 
     __slots__ = ("_channel",)
@@ -199,7 +203,7 @@ class _Reader(Generic[T]):
     def __init__(self, channel: StreamChannel[T]) -> None:
         self._channel = channel
 
-    def __aiter__(self) -> "_Reader[T]":
+    def __aiter__(self) -> "_Reading[T]":
         return self
 
     async def __anext__(self) -> T:
