@@ -14,24 +14,24 @@ from causeline.graph.documents.plain_json import join
 
 def barrier_findings(scope: Scope) -> Iterator[Finding]:
     """Faults of the sources first; the barrier itself is judged only where the sources are right."""
-    ways = scope.ways
-    reached = {ways.ids[number] for number in ways.reach(ways.entries.values())}
+    routing = scope.routing
+    reached = {routing.ids[number] for number in routing.reach(routing.entries.values())}
     doubled = {placement.id for placement in scope.document.shadowed}
-    for number, placement in enumerate(ways.placements):
+    for number, placement in enumerate(routing.placements):
         if not isinstance(placement, Gather) or placement.id in scope.unsure | doubled or scope.spoiled(placement, "sources"):
             continue
         faults = list(_source_findings(scope, number, placement, reached))
         yield from faults
-        cut_off = {source for source in (placement.id, *placement.sources) if source in ways.index} - reached
+        cut_off = {source for source in (placement.id, *placement.sources) if source in routing.index} - reached
         if not faults and not cut_off and not scope.spoiled(placement, "policy"):
             yield from _barrier(scope, number, placement)
 
 
 def _arrivals(scope: Scope, number: int) -> dict[str, None]:
     """IRIs that lead straight to this gather, in declared order."""
-    ways = scope.ways
-    gather = ways.ids[number]
-    found = dict.fromkeys(ways.ids[one] for one in ways.inbound.get(number, ()))
+    routing = scope.routing
+    gather = routing.ids[number]
+    found = dict.fromkeys(routing.ids[one] for one in routing.inbound.get(number, ()))
     return found | {entrypoint_iri(scope.document.id, label): None for label, iri in scope.document.entrypoints.items() if iri == gather}
 
 
@@ -39,9 +39,9 @@ def _source_findings(scope: Scope, number: int, gather: Gather, reached: set[str
     arrivals = _arrivals(scope, number)
     wrong = [source for source in gather.sources if source not in arrivals]
     for source in wrong:
-        known = source in scope.ways.index
-        blind = known and scope.ways.index[source] in scope.ways.open_ended
-        gone = not known and (source in scope.ways.dangling or scope.ways.number(source) is not None)
+        known = source in scope.routing.index
+        blind = known and scope.routing.index[source] in scope.routing.open_ended
+        gone = not known and (source in scope.routing.dangling or scope.routing.number(source) is not None)
         if blind or gone:  # already reported: its lost route, or that it is not there
             continue
         path = join(join(scope.place(gather.id), "sources"), source)
@@ -49,7 +49,7 @@ def _source_findings(scope: Scope, number: int, gather: Gather, reached: set[str
             yield Finding("source_not_routed", gather.id, f"waits for {source}, but no route leads from there to this gather", path)
         else:
             yield Finding("unknown_source", gather.id, f"waits for {source}, which is neither a placement nor an entrypoint here", path)
-    unnamed = [source for source in arrivals if source not in gather.sources and (source in reached or source not in scope.ways.index)]
+    unnamed = [source for source in arrivals if source not in gather.sources and (source in reached or source not in scope.routing.index)]
     for source in unnamed[len(wrong) :]:  # a misspelt source shows twice; it is one mistake
         yield scope.finding("undeclared_source", gather, f"{source} leads here but is not among the sources; name it there", "sources")
 
@@ -57,8 +57,8 @@ def _source_findings(scope: Scope, number: int, gather: Gather, reached: set[str
 def _barrier(scope: Scope, number: int, gather: Gather) -> Iterator[Finding]:
     if gather.needed < 2:
         return
-    ways = scope.ways
-    seen = {label: ways.reach([start], without=number) for label, start in ways.entries.items()}
+    routing = scope.routing
+    seen = {label: routing.reach([start], without=number) for label, start in routing.entries.items()}
     coming = {label: _sources_met(scope, number, gather, label, passed) for label, passed in seen.items()}
     coming = {label: sources for label, sources in coming.items() if sources}
     if _matching(coming) < gather.needed:
@@ -84,23 +84,23 @@ def _barrier(scope: Scope, number: int, gather: Gather) -> Iterator[Finding]:
 
 def _sources_met(scope: Scope, number: int, gather: Gather, label: str, passed: set[int]) -> set[str]:
     """Sources by which the branch of one entrypoint can come to the gather."""
-    ways = scope.ways
+    routing = scope.routing
     found = {
         source
         for source in gather.sources
-        if source in ways.index
-        and ways.index[source] in passed
-        and ways.index[source] != number
-        and number in ways.routes[ways.index[source]].values()
+        if source in routing.index
+        and routing.index[source] in passed
+        and routing.index[source] != number
+        and number in routing.routes[routing.index[source]].values()
     }
     start = entrypoint_iri(scope.document.id, label)
-    return found | ({start} if ways.entries[label] == number and start in gather.sources else set())
+    return found | ({start} if routing.entries[label] == number and start in gather.sources else set())
 
 
 def _completed_end(scope: Scope, passed: set[int]) -> str | None:
     """A terminal with outcome `completed` on the way. Ending `failed` is allowed: the run is lost anyway."""
     for one in sorted(passed):
-        placement = scope.ways.placements[one]
+        placement = scope.routing.placements[one]
         if isinstance(placement, Terminal) and placement.outcome == "completed" and not scope.spoiled(placement, "outcome"):
             return placement.name
     return None

@@ -11,7 +11,8 @@ from typing import TypeVar, cast
 from causeline.graph.checks.barriers import barrier_findings
 from causeline.graph.checks.ports import port_findings
 from causeline.graph.checks.references import bundle_findings
-from causeline.graph.checks.routes import flow_findings
+from causeline.graph.checks.routes import route_findings
+from causeline.graph.checks.schemas import schema_findings
 from causeline.graph.checks.subject import Scope
 from causeline.graph.documents.document import Document
 from causeline.graph.documents.finding import Finding
@@ -42,9 +43,17 @@ def check(
         document, known, others, bool(known) or closed, bool(others) or closed, frozenset(strategies), frozenset(reducers), channels or {}
     )
     ports = list(port_findings(scope))
-    scope.ways.open_ended.update(scope.ways.index[one.placement] for one in ports if one.code == "missing_route" and one.placement)
-    flow = flow_findings(scope)
-    found = [*document.problems, *_identity(document), *ports, *flow, *barrier_findings(scope), *bundle_findings(scope)]
+    scope.routing.open_ended.update(scope.routing.index[one.placement] for one in ports if one.code == "missing_route" and one.placement)
+    routes = route_findings(scope)
+    found = [
+        *document.problems,
+        *_identity(document),
+        *ports,
+        *routes,
+        *barrier_findings(scope),
+        *bundle_findings(scope),
+        *schema_findings(scope),
+    ]
     return sorted(dict.fromkeys(found), key=_by_place)
 
 

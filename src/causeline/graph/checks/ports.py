@@ -16,7 +16,7 @@ ALWAYS_ALLOWED = frozenset({"error", PARKED, OTHERWISE})
 
 def port_findings(scope: Scope) -> Iterator[Finding]:
     """All findings of this file: at most one about routes for each placement."""
-    for placement in scope.ways.placements:
+    for placement in scope.routing.placements:
         if placement.id in scope.unsure or not isinstance(placement, Single | Scatter | Gather | Embedded):
             continue
         yield from _words(scope, placement)

@@ -14,7 +14,7 @@ _GUESSES = 20
 """For how many wrong targets a better one is looked for; a document with more has other troubles."""
 
 
-class Ways:
+class RouteMap:
     """`routes[i]` is port -> number; `entries` label -> number; `dangling` missing IRI -> [(number, port)];
     `open_ended` are placements of which not all routes are known."""
 

@@ -4,7 +4,7 @@ branches that overwrite each other."""
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from causeline.graph.checks.reachability import Ways
+from causeline.graph.checks.reachability import RouteMap
 from causeline.graph.checks.subject import Scope, named
 from causeline.graph.documents.document import (
     DagBody,
@@ -25,12 +25,13 @@ from causeline.graph.node import is_absolute
 
 def bundle_findings(scope: Scope) -> Iterator[Finding]:
     """All findings of this file."""
-    for placement in scope.ways.placements:
+    for placement in scope.routing.placements:
         if placement.id not in scope.unsure:
             yield from _relative(scope, placement)
             yield from _unknown_nodes(scope, placement)
             yield from _unknown_documents(scope, placement)
             yield from _unseeded(scope, placement)
+            yield from _contained(scope, placement)
     yield from _recursion(scope)
     yield from _overwrites(scope)
 
@@ -113,20 +114,31 @@ def _required(scope: Scope, child: Document) -> set[str]:
     return needed
 
 
+def _contained(scope: Scope, placement: Placement) -> Iterator[Finding]:
+    """Warn of a container: nothing here runs one."""
+    if isinstance(placement, Embedded | Scatter) and placement.container and not scope.spoiled(placement, "container"):
+        yield scope.finding(
+            "container_ignored",
+            placement,
+            f"the container {placement.container!r} is ignored: the document runs in this process; remove it, or run it elsewhere yourself",
+            "container",
+        )
+
+
 def _recursion(scope: Scope) -> Iterator[Finding]:
     """A document may run itself, directly or through others, if in the end there is a way to a terminal that does not."""
     library = {**scope.documents, scope.document.id: scope.document}
     circle = _circle(scope.document.id, library)
-    ways = scope.ways
-    if not circle or not ways.terminals() & ways.reach(ways.entries.values()):
+    routing = scope.routing
+    if not circle or not routing.terminals() & routing.reach(routing.entries.values()):
         return
-    maps = {iri: ways if iri == scope.document.id else Ways(library[iri]) for iri in circle}
+    maps = {iri: routing if iri == scope.document.id else RouteMap(library[iri]) for iri in circle}
     endless = set(circle)
     while ending := {iri for iri in endless if maps[iri].terminals() & _reach_past(maps[iri], _blocked(maps[iri], endless))}:
         endless -= ending
     if scope.document.id in endless:
-        blocked = _blocked(ways, endless)
-        first = ways.placements[min(blocked)]
+        blocked = _blocked(routing, endless)
+        first = routing.placements[min(blocked)]
         yield scope.finding(
             "endless_recursion",
             first,
@@ -135,11 +147,11 @@ def _recursion(scope: Scope) -> Iterator[Finding]:
         )
 
 
-def _blocked(ways: Ways, endless: set[str]) -> set[int]:
+def _blocked(routing: RouteMap, endless: set[str]) -> set[int]:
     """Placements that only run documents which never end."""
     return {
         number
-        for number, placement in enumerate(ways.placements)
+        for number, placement in enumerate(routing.placements)
         if (children := child_documents(placement)) and all(child in endless for child in children)
     }
 
@@ -167,13 +179,13 @@ def _closure(start: str, library: Mapping[str, Document], calls: dict[str, set[s
     return seen
 
 
-def _reach_past(ways: Ways, blocked: set[int]) -> set[int]:
+def _reach_past(routing: RouteMap, blocked: set[int]) -> set[int]:
     """What can be reached if a blocked placement lets nothing through but, for a scatter, an empty source."""
-    seen = set(ways.entries.values())
+    seen = set(routing.entries.values())
     todo = list(seen)
     while todo:
         number = todo.pop()
-        for port, target in ways.routes[number].items():
+        for port, target in routing.routes[number].items():
             if target not in seen and (number not in blocked or port == EMPTY):
                 seen.add(target)
                 todo.append(target)
@@ -182,20 +194,20 @@ def _reach_past(ways: Ways, blocked: set[int]) -> set[int]:
 
 def _overwrites(scope: Scope) -> Iterator[Finding]:
     """Warn of one channel written by two branches that run at the same time; the later placement in the document wins."""
-    ways = scope.ways
+    routing = scope.routing
     branches: dict[int, set[str]] = {}
-    for label, start in ways.entries.items():
-        for number in ways.reach([start]):
+    for label, start in routing.entries.items():
+        for number in routing.reach([start]):
             branches.setdefault(number, set()).add(label)
     writers: dict[str, list[tuple[int, str]]] = {}
     for number, labels in sorted(branches.items()):
-        if len(labels) == 1 and len(ways.entries) > 1:
-            for channel in _written(scope, ways.placements[number]):
+        if len(labels) == 1 and len(routing.entries) > 1:
+            for channel in _written(scope, routing.placements[number]):
                 if scope.channels.get(channel, "override") == "override":
                     writers.setdefault(channel, []).append((number, next(iter(labels))))
     for channel, found in writers.items():
         if len({label for _, label in found}) > 1:
-            last = ways.placements[found[-1][0]]
+            last = routing.placements[found[-1][0]]
             yield scope.finding(
                 "concurrent_write",
                 last,

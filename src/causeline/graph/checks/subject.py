@@ -1,11 +1,11 @@
-"""What a check looks at: the document, its ways, and what is known around it."""
+"""What a check looks at: the document, its routing, and what is known around it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
-from causeline.graph.checks.reachability import Ways
+from causeline.graph.checks.reachability import RouteMap
 from causeline.graph.documents.document import Document, Placement
 from causeline.graph.documents.finding import Finding
 from causeline.graph.documents.plain_json import join
@@ -26,8 +26,8 @@ class Scope:
     channels: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @cached_property
-    def ways(self) -> Ways:
-        return Ways(self.document)
+    def routing(self) -> RouteMap:
+        return RouteMap(self.document)
 
     @cached_property
     def unsure(self) -> frozenset[str]:
@@ -71,5 +71,5 @@ class Scope:
 
 def named(scope: Scope, numbers: list[int]) -> str:
     """Names of placements for a message, at most six."""
-    names = [scope.ways.placements[number].name for number in numbers]
+    names = [scope.routing.placements[number].name for number in numbers]
     return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")

@@ -57,10 +57,17 @@ class Graph:
         return entrypoint_iri(self.iri, label)
 
     def node(
-        self, name: str, runs: Runs, outputs: Outputs = None, *, retry: RetryPolicy | None = None, timeout: float | None = None
+        self,
+        name: str,
+        runs: Runs,
+        outputs: Outputs = None,
+        *,
+        retry: RetryPolicy | None = None,
+        timeout: float | None = None,
+        role: str | None = None,
     ) -> "Graph":
-        """A SingleNode. `timeout` is in seconds."""
-        extra = {"retry": _retry(retry), "timeoutMs": None if timeout is None else timeout * 1000}
+        """A SingleNode. `timeout` is in seconds; `role` says what it does for readers of a trace, in place of its node's roles."""
+        extra = {"retry": _retry(retry), "timeoutMs": None if timeout is None else timeout * 1000, "role": role}
         return self._add("SingleNode", name, outputs, {"node": self._node(name, runs, outputs), **extra}, edges=True)
 
     def scatter(
@@ -79,6 +86,7 @@ class Graph:
         state_input: Mapping[str, str] | None = None,
         retry: RetryPolicy | None = None,
         container: str | None = None,
+        role: str | None = None,
     ) -> "Graph":
         """A ScatterNode over the items of `source`; its body is either `node` or `dag`."""
         if (node is None) is (dag is None):
@@ -106,6 +114,7 @@ class Graph:
                 "retry": _retry(retry),
                 "stateMapping": None if state_input is None else {"input": dict(state_input)},
                 "container": container,
+                "role": role,
             },
         )
 
@@ -125,6 +134,7 @@ class Graph:
         policy: Literal["all", "any", "quorum"] | None = None,
         quorum: int | None = None,
         include_errors: bool | None = None,
+        role: str | None = None,
     ) -> "Graph":
         """A GatherNode. `sources` are names (or IRIs, see `entrypoint`), with a result field each where it is a mapping."""
         fields = sources if isinstance(sources, Mapping) else dict.fromkeys(sources)
@@ -145,6 +155,7 @@ class Graph:
                     customNode=None if custom_node is None else self._node(name, custom_node, None),
                 ),
                 "policy": rule or None,
+                "role": role,
             },
         )
 
@@ -158,6 +169,7 @@ class Graph:
         state_output: Mapping[str, str] | None = None,
         result_field: str | None = None,
         container: str | None = None,
+        role: str | None = None,
     ) -> "Graph":
         """An EmbeddedDAGNode. `state_input`: child channel -> parent path; `state_output`: parent path -> child path."""
         mapping = _some(
@@ -171,6 +183,7 @@ class Graph:
                 "dag": _dag(dag),
                 "stateMapping": mapping or None,
                 "container": container,
+                "role": role,
                 "gatherResult": None if result_field is None else {"resultField": result_field},
             },
             edges=True,

@@ -45,6 +45,7 @@ class Single:
     retry: RetryPolicy | None = None
     timeout: float | None = None
     when: tuple[str, ...] = ()
+    role: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,7 @@ class Scatter:
     state_input: Mapping[str, str] = make(default_factory=dict[str, str])
     retry: RetryPolicy | None = None
     container: str | None = None
+    role: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,7 @@ class Gather:
     policy: Literal["all", "any", "quorum"] = "all"
     quorum: int | None = None
     include_errors: bool = True
+    role: str | None = None
 
     @property
     def needed(self) -> int:
@@ -139,6 +142,7 @@ class Embedded:
     result_field: str | None = None
     container: str | None = None
     when: tuple[str, ...] = ()
+    role: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +162,7 @@ class Phase:
     name: str
     node: str
     phase: Literal["pre", "post"]
+    role: str | None = None
 
 
 Placement = Single | Scatter | Gather | Embedded | Terminal | Phase

@@ -23,7 +23,7 @@ _NAMES: dict[object, str] = {
 }
 
 
-class Fields:
+class FieldReader:
     """A cursor on one object. `problems` is shared by all cursors of a document."""
 
     def __init__(self, data: dict[str, Any], path: str, placement: str | None, problems: list[Finding]) -> None:
@@ -134,13 +134,13 @@ class Fields:
             inner.complain("bad_value", "a key must not be empty", "")
         return {name: value for name, value in kept.items() if name and value}
 
-    def child(self, key: str) -> "Fields | None":
+    def child(self, key: str) -> "FieldReader | None":
         """The cursor of an inner object, or None if there is none."""
         if key not in self.data:
             return None
         value = self.data[key]
         if isinstance(value, dict):
-            return Fields(cast("dict[str, Any]", value), join(self.path, key), self.placement, self.problems)
+            return FieldReader(cast("dict[str, Any]", value), join(self.path, key), self.placement, self.problems)
         self.wrong_type(key, "an object")
         return None
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from causeline.errors import Invalid
 
-WARNINGS = frozenset({"concurrent_write"})
+WARNINGS = frozenset({"concurrent_write", "container_ignored"})
 """Codes that tell but do not refuse: a document with only these may be registered."""
 
 

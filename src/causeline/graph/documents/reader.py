@@ -4,6 +4,7 @@ Law: one wrong value is one finding and gets its default, so that a Document com
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal, cast
 
 from causeline.graph.documents.document import (
@@ -20,7 +21,7 @@ from causeline.graph.documents.document import (
     Single,
     Terminal,
 )
-from causeline.graph.documents.field_reader import Fields, misfit
+from causeline.graph.documents.field_reader import FieldReader, misfit
 from causeline.graph.documents.finding import Finding
 from causeline.graph.documents.plain_json import join, refuse
 from causeline.graph.documents.vocabulary import (
@@ -42,7 +43,7 @@ UNNAMED = "urn:causeline:document:unnamed"
 
 def read_document(plain: dict[str, Any], context: Mapping[str, Any], problems: list[Finding]) -> Document:
     """Build the Document of a plain object. Raises DocumentError if it has no array of placements."""
-    top = Fields(plain, "", None, problems)
+    top = FieldReader(plain, "", None, problems)
     if plain.get("@type") != "DAG" and not isinstance(plain.get("nodes"), list):
         raise refuse("no_document", 'this JSON is not a graph document: it has neither "@type": "DAG" nor an array of "nodes"')
     top.settle_keys(("@id", "@type", "name", "version", "entrypoints", "nodes"), TOP)
@@ -106,19 +107,21 @@ def _read_placement(data: dict[str, Any], path: str, document: str, problems: li
     name = data.get("name")
     given = data.get("@id")
     iri = given if isinstance(given, str) and given else f"{document}/node/{name if isinstance(name, str) and name else path}"
-    fields = Fields(data, path, iri, problems)
+    fields = FieldReader(data, path, iri, problems)
     kind, sure = _kind_of(fields)
     if not sure:  # its other keys cannot be judged by a kind that is a guess
         fields.problems = []
     fields.settle_keys((*COMMON, *REQUIRED[kind]), OPTIONAL[kind])
     fields.text("@id")
     placement = _READERS[kind](fields, iri, fields.text("name", iri.rpartition("/")[2]))
+    if not isinstance(placement, Terminal) and (role := fields.optional_text("role")) is not None:
+        placement = replace(placement, role=role)
     if not sure and not isinstance(given, str):
         problems.append(Finding("missing_field", iri, "the field '@id' is required", f"{path}.@id"))
     return placement
 
 
-def _kind_of(fields: Fields) -> tuple[str, bool]:
+def _kind_of(fields: FieldReader) -> tuple[str, bool]:
     """The kind to read a placement as, and whether it is what the placement says of itself."""
     stated = fields.data.get("@type")
     known = isinstance(stated, str) and stated in KINDS
@@ -136,11 +139,11 @@ def _kind_of(fields: Fields) -> tuple[str, bool]:
     return guess, False
 
 
-def _misfit(fields: Fields, kind: str) -> int:
+def _misfit(fields: FieldReader, kind: str) -> int:
     return misfit(fields.data, (*COMMON, *REQUIRED[kind]), OPTIONAL[kind])
 
 
-def _single(fields: Fields, iri: str, name: str) -> Single:
+def _single(fields: FieldReader, iri: str, name: str) -> Single:
     timeout = fields.number("timeoutMs", 1)
     return Single(
         iri,
@@ -153,15 +156,15 @@ def _single(fields: Fields, iri: str, name: str) -> Single:
     )
 
 
-def _terminal(fields: Fields, iri: str, name: str) -> Terminal:
+def _terminal(fields: FieldReader, iri: str, name: str) -> Terminal:
     return Terminal(iri, name, cast('Literal["completed", "failed"]', fields.choice("outcome", ("completed", "failed"), "completed")))
 
 
-def _phase(fields: Fields, iri: str, name: str) -> Phase:
+def _phase(fields: FieldReader, iri: str, name: str) -> Phase:
     return Phase(iri, name, fields.text("node"), cast('Literal["pre", "post"]', fields.choice("phase", ("pre", "post"), "pre")))
 
 
-def _embedded(fields: Fields, iri: str, name: str) -> Embedded:
+def _embedded(fields: FieldReader, iri: str, name: str) -> Embedded:
     into, out = _state_mapping(fields, ("input", "output"))
     return Embedded(
         iri,
@@ -176,7 +179,7 @@ def _embedded(fields: Fields, iri: str, name: str) -> Embedded:
     )
 
 
-def _inner_text(fields: Fields, key: str, inner: str) -> str | None:
+def _inner_text(fields: FieldReader, key: str, inner: str) -> str | None:
     child = fields.child(key)
     if child is None:
         return None
@@ -184,7 +187,7 @@ def _inner_text(fields: Fields, key: str, inner: str) -> str | None:
     return child.optional_text(inner)
 
 
-def _state_mapping(fields: Fields, allowed: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
+def _state_mapping(fields: FieldReader, allowed: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
     child = fields.child("stateMapping")
     if child is None:
         return {}, {}
@@ -192,7 +195,7 @@ def _state_mapping(fields: Fields, allowed: tuple[str, ...]) -> tuple[dict[str, 
     return child.text_map("input"), child.text_map("output") if "output" in allowed else {}
 
 
-def _dag(fields: Fields, source: Literal["state", "item"]) -> str | DagReference:
+def _dag(fields: FieldReader, source: Literal["state", "item"]) -> str | DagReference:
     """The field `dag`: an IRI, or a reference that must read from `source`."""
     if not isinstance(fields.data.get("dag"), dict):
         return fields.text("dag")
@@ -215,7 +218,7 @@ def _dag(fields: Fields, source: Literal["state", "item"]) -> str | DagReference
     return DagReference(source, reference.text("path"), candidates)
 
 
-def _scatter(fields: Fields, iri: str, name: str) -> Scatter:
+def _scatter(fields: FieldReader, iri: str, name: str) -> Scatter:
     body = _body(fields)
     into, _ = _state_mapping(fields, ("input",))
     container = fields.optional_text("container")
@@ -241,7 +244,7 @@ def _scatter(fields: Fields, iri: str, name: str) -> Scatter:
     )
 
 
-def _body(fields: Fields) -> NodeBody | DagBody:
+def _body(fields: FieldReader) -> NodeBody | DagBody:
     body = fields.child("body")
     if body is None:
         return NodeBody("")
@@ -254,7 +257,7 @@ def _body(fields: Fields) -> NodeBody | DagBody:
 Execution = tuple[Literal["item", "reservoir"], int, int | None, Mapping[str, Any] | None, Reservoir | None]
 
 
-def _execution(fields: Fields) -> Execution:
+def _execution(fields: FieldReader) -> Execution:
     execution = fields.child("execution")
     if execution is None:
         return "item", 1, None, None, None
@@ -273,7 +276,7 @@ def _execution(fields: Fields) -> Execution:
     return mode, concurrency, throttle, adaptive, reservoir
 
 
-def _throttle(execution: Fields) -> tuple[int | None, Mapping[str, Any] | None]:
+def _throttle(execution: FieldReader) -> tuple[int | None, Mapping[str, Any] | None]:
     throttle = execution.child("throttle")
     if throttle is None:
         return None, None
@@ -287,7 +290,7 @@ def _throttle(execution: Fields) -> tuple[int | None, Mapping[str, Any] | None]:
     return throttle.whole("concurrencyLimit", 1), None if adaptive is None else adaptive.data
 
 
-def _reservoir(execution: Fields) -> Reservoir | None:
+def _reservoir(execution: FieldReader) -> Reservoir | None:
     reservoir = execution.child("reservoir")
     if reservoir is None:
         return None
@@ -295,8 +298,8 @@ def _reservoir(execution: Fields) -> Reservoir | None:
     return Reservoir(reservoir.text("keyField"), reservoir.whole("capacity", 1, 1) or 1, reservoir.whole("idleMs", 1))
 
 
-def _gather(fields: Fields, iri: str, name: str) -> Gather:
-    gather = fields.child("gather") or Fields({}, join(fields.path, "gather"), iri, [])
+def _gather(fields: FieldReader, iri: str, name: str) -> Gather:
+    gather = fields.child("gather") or FieldReader({}, join(fields.path, "gather"), iri, [])
     gather.settle_keys(("strategy",), GATHER)
     strategy = gather.text("strategy")
     needed = GATHER_NEEDS.get(strategy)
@@ -321,7 +324,7 @@ def _gather(fields: Fields, iri: str, name: str) -> Gather:
     )
 
 
-def _sources(fields: Fields) -> dict[str, str | None]:
+def _sources(fields: FieldReader) -> dict[str, str | None]:
     sources = fields.child("sources")
     if sources is None:
         return {}
@@ -330,7 +333,7 @@ def _sources(fields: Fields) -> dict[str, str | None]:
     return {producer: _inner_text(sources, producer, "resultField") for producer in sources.data}
 
 
-def _policy(fields: Fields) -> tuple[Literal["all", "any", "quorum"], int | None, bool]:
+def _policy(fields: FieldReader) -> tuple[Literal["all", "any", "quorum"], int | None, bool]:
     policy = fields.child("policy")
     if policy is None:
         return "all", None, True
@@ -348,7 +351,7 @@ def _policy(fields: Fields) -> tuple[Literal["all", "any", "quorum"], int | None
     return mode, quorum, policy.flag("includeErrors", True)
 
 
-def _retry(fields: Fields) -> RetryPolicy | None:
+def _retry(fields: FieldReader) -> RetryPolicy | None:
     """Delays are milliseconds in documents and seconds in the policy; `on` and `retryOn` mean the same."""
     retry = fields.child("retry")
     if retry is None:

@@ -23,12 +23,12 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "PhaseNode": ("node", "phase"),
 }
 OPTIONAL: dict[str, tuple[str, ...]] = {
-    "SingleNode": ("retry", "timeoutMs", "when"),
-    "ScatterNode": ("itemKey", "stateMapping", "reducer", "container", "execution", "retry"),
-    "GatherNode": ("policy",),
-    "EmbeddedDAGNode": ("stateMapping", "gatherResult", "container", "when"),
+    "SingleNode": ("retry", "timeoutMs", "when", "role"),
+    "ScatterNode": ("itemKey", "stateMapping", "reducer", "container", "execution", "retry", "role"),
+    "GatherNode": ("policy", "role"),
+    "EmbeddedDAGNode": ("stateMapping", "gatherResult", "container", "when", "role"),
     "TerminalNode": (),
-    "PhaseNode": (),
+    "PhaseNode": ("role",),
 }
 TOP = ("@context", "@id", "@type", "name", "version", "entrypoints", "nodes")
 RETRY = ("maxAttempts", "strategy", "baseDelay", "maxDelay", "multiplier", "jitterFactor", "on", "retryOn", "abortOn")
@@ -97,7 +97,7 @@ MAPS = {
 LISTS = ("nodes", "candidates", "when", "on", "retryOn", "abortOn")
 IRI_FIELDS = frozenset({"@id", "node", "dag", "candidates", "customNode", "entrypoints", "outputs", "to", "producer"})
 _LINKS = ("node", "dag", "customNode", "to", "producer")
-_OWN = frozenset({"timeoutMs", "when", "label", "to", "port", "producer", "key", "value"})
+_OWN = frozenset({"timeoutMs", "when", "role", "label", "to", "port", "producer", "key", "value"})
 WELL_KNOWN_PORTS = ("success", "error", EMPTY, "all-success", "partial", "all-error", "otherwise", "done", "ready")
 
 

@@ -122,7 +122,7 @@ def _site(
         plan.routes[number],
         node=node,
         timeout=timeout,
-        roles=() if node is None else node.roles,
+        roles=(role,) if (role := getattr(placement, "role", None)) else () if node is None else node.roles,
         feeds=_feeds(plan, plan.feeds[number], strategies, placement.result_field if isinstance(placement, Embedded) else None),
         **rest,
     )
