@@ -35,7 +35,9 @@ from causeline.runtime.program import GraphProgram, Program
 from causeline.runtime.runtime import Runtime
 from causeline.runtime.times import SystemClock
 from causeline.tools.approval import ApprovalMode
+from causeline.tools.recorded_calls import BUILT_IN, RecordedCalls
 from causeline.tools.skills import Skill
+from causeline.tools.tool import Tool
 from causeline.tools.toolbox import ToolLike
 
 
@@ -300,6 +302,19 @@ async def examine_agent(path: str | Path) -> tuple[str | None, Sequence[Any]]:
         return None, [*findings, *(error.findings or (error.message,))]
 
 
-def agent_of(stored: Mapping[str, Any]) -> Agent:
-    """The agent of a run, from what the run has stored, with the tools' files as they are now."""
-    return Agent.from_manifest(manifest_from_plain(stored, connect=mcp))
+def agent_of(stored: Mapping[str, Any], **overrides: Any) -> Agent:
+    """The agent of a run, from what the run has stored, with the tools' files as they are now. `overrides` stand in for its options."""
+    return Agent.from_manifest(manifest_from_plain(stored, _from_here(overrides), connect=mcp))
+
+
+def recorded_agent(agent: AgentDefinition, calls: RecordedCalls, client_tools: Iterable[Tool] = ()) -> Agent:
+    """The same agent with tools that answer from a recording: nothing is run, nobody is asked, and no memory is written.
+
+    `client_tools` are those that the run was given by its client.
+    """
+    values = {name: getattr(agent.options, name) for name in OPTION_NAMES}
+    tools = calls.tools([*(tool for tool in agent.toolbox if tool.name not in BUILT_IN), *client_tools])
+    options = {**values, "use_tools": None, "tool_approval": "auto", "memory": None, "remember": agent.options.offers_remember}
+    made = Agent.__new__(Agent)
+    AgentDefinition.__init__(made, Options.checked(**options), tools, opened, context=agent.context)
+    return made

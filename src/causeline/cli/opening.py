@@ -111,15 +111,16 @@ def agent_from(target: str, store: str, *, model: str | None = None, base_url: s
     return load_program(target, **{name: value for name, value in overrides.items() if value is not None})
 
 
-def agent_for(run: Run, target: str | None, store: str) -> Program:
-    """The agent that is named, else the one stored with the run. Raises Missing if there is neither, and for an imported run: an agent
-    says which code is loaded and which key goes to which server, and that is not for a file from elsewhere to decide."""
+def agent_for(run: Run, target: str | None, store: str, **overrides: Any) -> Program:
+    """The agent that is named, else the one stored with the run; `overrides` stand in for options of it. Raises Missing if there is
+    neither, and for an imported run: an agent says which code is loaded and which key goes to which server, and that is not for a file
+    from elsewhere to decide."""
     if is_server(store):
         return cast("Program", target or run.agent)
     if target is not None:
-        return load_program(target)
+        return load_program(target, **overrides)
     if run.epoch == 0 and run.status not in ACTIVE:
         raise Missing(f"run {run.id} was not run here, and the agent stored with it is not trusted; name one with --agent FILE", run=run.id)
     if run.manifest is None:
         raise Missing(f"run {run.id} has no agent stored, since its tools are not in files; name one with --agent FILE", run=run.id)
-    return agent_of(run.manifest)
+    return agent_of(run.manifest, **overrides)
