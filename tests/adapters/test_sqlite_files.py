@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from causeline.adapters.stores.sql import schema_version
 from causeline.adapters.stores.sql.sqlite_store import SqliteStore
 from causeline.adapters.stores.sql.statements import migrations
 from causeline.causal import VerifyError
-from causeline.errors import Corrupt, Invalid, Misuse, Unavailable
+from causeline.errors import Corrupt, Invalid, Misuse, Refused, Unavailable
 from causeline.runtime.records import Run
 from causeline.testing.store_laws.sample import OWNER, Writer, begin, everything, new_call, new_run, run_row
 from tests.adapters.sqlite_file import forge, opened, size
@@ -164,10 +165,28 @@ class TestOpening:
             async with opened(disk / "old.db") as store:
                 await begin(store)
             remount(disk, "ro")
-            for name in ("new.db", "old.db"):
-                with pytest.raises(Invalid, match=rf"{name} cannot be opened for writing.*another place"):
-                    await SqliteStore(disk / name).open()
+            with pytest.raises(Invalid, match=r"new\.db cannot be opened for writing.*another place"):
+                await SqliteStore(disk / "new.db").open()
             assert sorted(entry.name for entry in disk.iterdir()) == ["old.db"]
+
+    @pytest.mark.parametrize("left_open", [False, True])
+    async def test_a_store_that_cannot_be_written_can_be_read(self, tmp_path, left_open):
+        with mounted(tmp_path / "disk", "size=4m") as disk:
+            async with opened(disk / "old.db") as store:
+                head = await (await begin(store)).go(3)
+                before = await everything(store)
+                if left_open:  # as a process leaves it that is killed: with a log
+                    for name in ("old.db", "old.db-wal", "old.db-shm"):
+                        shutil.copy(disk / name, disk / f"left-{name}")
+            name = "left-old.db" if left_open else "old.db"
+            remount(disk, "ro")
+            async with opened(disk / name) as store:
+                assert await everything(store) == before
+                assert len(await store.branch(OWNER, "s1", head)) == 3
+                for write in (store.renew("h1"), store.start(new_run("r2"), "enqueue"), store.delete(OWNER, "s1")):
+                    with pytest.raises(Refused, match=r"old\.db can only be read here") as refusal:
+                        await write
+                    assert refusal.value.code == "read_only"
 
     @pytest.mark.parametrize(
         "url", ["sqlite://", "sqlite:///", "sqlite://x.db", "sqlite:///:memory:", "memory://x", "mysql://x", "store.db", ""]

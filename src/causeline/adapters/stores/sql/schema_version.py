@@ -44,6 +44,17 @@ def prepare(connection: sqlite3.Connection, place: str, patience: float) -> Sequ
     return [f"{step.version:04} {step.name}" for step in missing]
 
 
+def check(connection: sqlite3.Connection, place: str) -> None:
+    """Check whose file it is, and that it can be read as it is. Raises Invalid."""
+    _check(connection, place)
+    version, newest = _version(connection), newest_format("sqlite")
+    if version != newest:
+        raise Invalid(
+            f"{place} has format {version} and can only be read here; open it once where it can be written, to bring it to format {newest}",
+            place=place, version=version,
+        )  # fmt: skip
+
+
 def _version(connection: sqlite3.Connection) -> int:
     return connection.execute("PRAGMA user_version").fetchone()[0]
 
