@@ -23,6 +23,7 @@ from causeline.adapters.stores import refusals
 from causeline.adapters.stores.rules import MOVES_INTO
 from causeline.adapters.stores.sql.compression import expand, expand_line, squeeze
 from causeline.adapters.stores.sql.encoding import STATE_CODES, STATES, dump, load_text, pack, pack_checkpoint, pack_node
+from causeline.adapters.stores.sql.row_checks import checked
 from causeline.causal import CausalNode, stored_node
 from causeline.errors import Corrupt
 from causeline.run.ledger import FINISHED, Call
@@ -257,7 +258,7 @@ class CallFold:
 
     def calls(self) -> list[Call]:
         """The calls in the order in which they were opened."""
-        return [_call(name, *parts) for name, parts in self.told.items()]
+        return [checked(_call(name, *parts)) for name, parts in self.told.items()]
 
 
 def _call(name: str, code: int, spec: Any, rest: Any) -> Call:

@@ -199,7 +199,7 @@ ORDER BY l.first, l.no
 SELECT no FROM run WHERE owner = $1 AND id = $2
 
 -- name: events_after
-SELECT l.first, l.body FROM log l
+SELECT l.first, l.told, l.body FROM log l
 WHERE l.run = $1 AND l.told > 0 AND l.first <= $3
   AND l.first >= COALESCE((SELECT MAX(o.first) FROM log o WHERE o.run = $1 AND o.first <= $2 AND o.told > 0), 0)
 ORDER BY l.first

@@ -13,6 +13,7 @@ from causeline.adapters.stores.row_filters import Wanted, no_cursor
 from causeline.adapters.stores.sql import encoding, log_rows
 from causeline.adapters.stores.sql.log_writes import place_of
 from causeline.adapters.stores.sql.operation import Operation
+from causeline.adapters.stores.sql.row_checks import checked, checked_events
 from causeline.causal import CausalNode
 from causeline.errors import CauselineError, Corrupt
 from causeline.run.ledger import Call
@@ -65,11 +66,15 @@ def branch(owner: str, session: str, head: str | None) -> Operation[Sequence[Lin
     parts: list[tuple[Checkpoint, log_rows.Said, list[bytes]]] = []
     for row in rows:
         said, payloads, _ = decoded(f"row {row.no} of session {session}", log_rows.whole, row.body)
-        checkpoint = decoded(f"row {row.no}", log_rows.checkpoint_of, session, row.run, before, row.keys, said.step)
+        checkpoint = decoded(f"row {row.no}", _checkpoint_of, session, row.run, before, row.keys, said.step)
         parts.append((checkpoint, said, payloads))
         before = row.keys
     elsewhere = yield from _elsewhere({node for _, said, _ in parts for node in said.nodes if type(node) is int})
     return [Link(checkpoint, _nodes(checkpoint, said, payloads, elsewhere)) for checkpoint, said, payloads in parts]
+
+
+def _checkpoint_of(session: str, run: str, parent: bytes | None, keys: bytes, step: Any) -> Checkpoint:
+    return checked(log_rows.checkpoint_of(session, run, parent, keys, step))
 
 
 def _chain(owner: str, session: str, head: str) -> Operation[list[_Row]]:
@@ -172,12 +177,16 @@ def events(owner: str, run_id: str, after: int, limit: int) -> Operation[Sequenc
         raise refusals.no_run(run_id)
     after = max(after, 0)
     found: list[Mapping[str, Any]] = []
-    for first, body in (yield "events_after", (rows[0][0], after + 1, after + limit)):
-        for place, event in enumerate(decoded(f"the events of run {run_id} from number {first} on", log_rows.events_in, body)):
+    for first, told, body in (yield "events_after", (rows[0][0], after + 1, after + limit)):
+        for place, event in enumerate(decoded(f"the events of run {run_id} from number {first} on", _events_in, body, told)):
             if first + place > after:
                 event["seq"] = first + place
                 found.append(event)
     return found[:limit]
+
+
+def _events_in(body: bytes, told: int) -> list[dict[str, Any]]:
+    return checked_events(log_rows.events_in(body), told)
 
 
 # rows
@@ -269,7 +278,11 @@ def rows(kind: type, wanted: Wanted) -> Operation[Sequence[Any]]:
         clause.one_of(read.columns["status"], wanted.status)
     place = None if wanted.after is None else (yield from _place(kind, read, wanted, wanted.after))
     found = yield f"{_query(kind, read, wanted)}{clause.ordered(read.order, wanted, place)}", clause.parameters
-    return [decoded(f"a row of {kind.__name__}", read.decode, row) for row in found]
+    return [decoded(f"a row of {kind.__name__}", _read_record, read.decode, row) for row in found]
+
+
+def _read_record(decode: Callable[[Columns], Any], row: Columns) -> Any:
+    return checked(decode(row))
 
 
 def _query(kind: type, read: _Kind, wanted: Wanted) -> str:

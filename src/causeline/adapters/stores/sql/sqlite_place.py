@@ -109,6 +109,11 @@ class SqlitePlace:
             return Invalid(f"a value cannot be stored in {self.path}: {error}")
         if isinstance(error, OSError):
             return Invalid(f"{self.path} cannot be made: {error.strerror}; choose another place")
+        if isinstance(error, TypeError | ValueError | LookupError | AttributeError):
+            # Any column of a file may hold anything; what was encoded before it came here is right.
+            damaged = Corrupt(f"{self.path}: what is stored cannot be read ({type(error).__name__}: {error}); restore the file from a copy")
+            damaged.__cause__ = error
+            return damaged
         if not isinstance(error, sqlite3.Error):
             return error
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
