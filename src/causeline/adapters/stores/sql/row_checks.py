@@ -73,8 +73,6 @@ def checked_events(events: Any, count: int) -> list[dict[str, Any]]:
     """Events as they were read. Raises ValueError for what is no event, and where there are not so many."""
     if type(events) is not list or len(cast("list[Any]", events)) != count:
         raise ValueError(f"there should be {count}")
-    for event in cast("list[Any]", events):
-        kind: Any = cast("dict[str, Any]", event).get("type") if type(event) is dict else None
-        if type(kind) is not str:
-            raise ValueError("one of them is no event")
+    if any(type(event) is not dict for event in cast("list[Any]", events)):
+        raise ValueError("one of them is no event")
     return cast("list[dict[str, Any]]", events)
