@@ -106,21 +106,25 @@ class Agent(AgentDefinition):
         allow_dynamic_node_types: bool = False,
         stream: bool = True,
         on_token: Callable[[str], Any] | None = None,
+        on_request: Callable[[Mapping[str, Any]], Any] | None = None,
         **unknown: Never,  # a misspelt option is a finding beside the others, with the name that was meant
     ) -> None:
         given = {option: value for option, value in locals().items() if option in OPTION_NAMES}
-        options = Options.checked(**given, **unknown)
-        check_models(options)
-        super().__init__(options, tools, opened, open_memory=MemoryStore.open)
+        super().__init__(with_models(Options.checked(**given, **unknown)), tools, opened, open_memory=MemoryStore.open)
 
     @classmethod
     def from_manifest(cls, manifest: Manifest) -> "Agent":
         """The agent a manifest describes; its runs store the manifest, so that any process can take them over."""
-        check_models(manifest.options)
         agent = cls.__new__(cls)
         plain = manifest.to_plain()
         AgentDefinition.__init__(
-            agent, manifest.options, manifest.tools, opened, open_memory=MemoryStore.open, manifest=plain, context=manifest.context
+            agent,
+            with_models(manifest.options),
+            manifest.tools,
+            opened,
+            open_memory=MemoryStore.open,
+            manifest=plain,
+            context=manifest.context,
         )
         return agent
 
@@ -154,16 +158,29 @@ def opened(options: Options) -> Model:
     policy = RetryPolicy(max_attempts=options.max_retries + 1, base_delay=0.5, max_delay=60.0, max_wait=MAX_WAIT)
     mode = None if options.tool_mode == "native" else options.tool_mode
     models = [
-        in_mode(RetryModel(ThinkingModel(named.open(base=options.base_dir, stream=options.stream)), policy, clock=clock), mode)
+        in_mode(
+            RetryModel(
+                ThinkingModel(named.open(base=options.base_dir, stream=options.stream, on_request=options.on_request)), policy, clock=clock
+            ),
+            mode,
+        )
         for named in check_models(options)
     ]
     return models[0] if len(models) == 1 else FallbackModel(models)
+
+
+def with_models(options: Options) -> Options:
+    """These options, whose models can be found. Raises as `check_models` does."""
+    check_models(options)
+    return options
 
 
 def check_models(options: Options) -> list[Candidate]:
     """The models an agent may ask, none of them open. Raises InvalidOptions for each kind there is not, and each option that one
     has no use for."""
     found, faults = _candidates(options)
+    if options.on_request is not None and not any(named.takes("on_request") for named in found):
+        faults = [*faults, ("on_request", Invalid("does nothing here: none of these models sends requests to a server"))]
     if faults:
         findings = [f"{place}: {error.message}" for place, error in faults]
         raise InvalidOptions(f"Options of an agent: {' '.join(findings)}", findings=findings)

@@ -59,6 +59,28 @@ def test_a_registered_kind_is_a_kind_like_any_other(mine):
         register("Not a kind", open_model)
 
 
+async def test_a_hook_sees_what_goes_to_every_server(monkeypatch):
+    seen = []
+    async with running() as first, running() as second:
+        first.answers = [BROKEN]
+        monkeypatch.setenv("VLLM_BASE_URL", second.url)
+        agent = causeline.Agent("openai:a", base_url=first.url, max_retries=0, fallbacks=["vllm:b"], on_request=seen.append)
+        assert (await agent.run("hi")).answer == "one two three"
+        await agent.aclose()
+    assert [(sent["model"], sent["url"]) for sent in seen] == [
+        ("openai:a", f"{first.url}/chat/completions"), ("vllm:b", f"{second.url}/chat/completions"),
+    ]  # fmt: skip
+    assert seen[0]["body"] == first.requests[0]
+
+
+@pytest.mark.parametrize("option", [{"on_request": print}, {"model_settings": {"top_p": 1}}])
+def test_options_for_a_server_are_refused_where_there_is_none(option):
+    with pytest.raises(Invalid, match=next(iter(option))):
+        causeline.Agent(ScriptedModel([]), **option)
+    with pytest.raises(Invalid, match=next(iter(option))):
+        causeline.Agent("scripted:echo", **option)
+
+
 @pytest.fixture
 async def pair(monkeypatch):
     for name in ("KEY_A", "KEY_B", "OPENAI_API_KEY"):

@@ -82,6 +82,7 @@ def test_defaults_are_those_of_the_contract():
         "allow_dynamic_node_types": False,
         "stream": True,
         "on_token": None,
+        "on_request": None,
         "base_dir": None,
     }
 
@@ -101,7 +102,7 @@ WHERE_GIVEN = {
     "nodes": [graph.node("urn:x", ("done",))(lambda _: "done")],
     "documents": [graph.Graph("urn:d").terminal("end").entry("main", "end").build()],
     "deps": object(), "context_mode": "causal", "context_tokens": 999, "node_types": ["x"], "allow_dynamic_node_types": True,
-    "stream": False, "on_token": print, "base_dir": Path(),
+    "stream": False, "on_token": print, "on_request": print, "base_dir": Path(),
 }  # fmt: skip
 
 

@@ -179,7 +179,9 @@ def idle_together(given: Mapping[str, Any]) -> list[tuple[str, str]]:
     model = given.get("model")
     if model is not None and not isinstance(model, str):
         findings.extend(
-            (name, "does nothing beside a Model; it is for a model named by a text") for name in SERVER_OPTIONS if name in given
+            (name, "does nothing beside a Model; it is for a model named by a text")
+            for name in (*SERVER_OPTIONS, "model_settings")
+            if name in given
         )
     if isinstance(model, str) and ":" in model and "provider" in given and not model.startswith(f"{given['provider']}:"):
         findings.append(("provider", f"the model {model!r} names its own; leave one of them out"))

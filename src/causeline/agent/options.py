@@ -236,6 +236,15 @@ class Options:
     on_token: Annotated[
         Callable[[str], Any] | None, Option(shapes.FUNCTION, "ar", "Python only: called with each piece of text", unset="none")
     ] = None
+    on_request: Annotated[
+        Callable[[Json], Any] | None,
+        Option(
+            shapes.FUNCTION,
+            "ar",
+            "Python only: called with `{model, url, body}` of each request to a server as it is sent; what it raises ends the run",
+            unset="none",
+        ),
+    ] = None
     base_dir: Annotated[Path | None, Option(shapes.PATH, "art", "where relative paths start", unset="the working directory")] = None
 
     @classmethod

@@ -72,6 +72,12 @@ def kind_of(model: str, provider: str | None = None) -> tuple[str, str]:
     raise UnknownModelKind(f"There is no kind of model {kind!r}. {there} Or the name of the model is missing: write KIND:NAME.")
 
 
+def takes(kind: str, option: str) -> bool:
+    """Whether a kind has a use for an option."""
+    known = _kinds[kind].options
+    return known is None or option in known
+
+
 def check_options(kind: str, options: Mapping[str, Any], *, model: str) -> None:
     """Raises Invalid for options that a kind has no use for."""
     known = _kinds[kind].options
@@ -84,5 +90,4 @@ def check_options(kind: str, options: Mapping[str, Any], *, model: str) -> None:
 def open_kind(kind: str, name: str, options: Mapping[str, Any], *, always: Mapping[str, Any]) -> Model:
     """The model. `options` are checked, of `always` it gets what it takes. Raises what the kind raises."""
     check_options(kind, options, model=f"{kind}:{name}")
-    known = _kinds[kind].options
-    return _kinds[kind].open(name, **{key: value for key, value in always.items() if known is None or key in known}, **options)
+    return _kinds[kind].open(name, **{key: value for key, value in always.items() if takes(kind, key)}, **options)

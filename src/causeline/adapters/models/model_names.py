@@ -5,7 +5,7 @@ the same kind of model at the same place; another kind, or a table, gets what it
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from causeline.adapters.models.chat_servers import SERVERS
 from causeline.adapters.models.local import LocalModel
 from causeline.adapters.models.openai import OpenAIModel
 from causeline.errors import Invalid, Missing
-from causeline.models.kinds import check_options, kind_of, open_kind, register_with
+from causeline.models.kinds import check_options, kind_of, open_kind, register_with, takes
 from causeline.models.model import Model
 from causeline.models.scripted_model import ScriptedModel
 
@@ -46,11 +46,16 @@ class Candidate:
     name: str = ""
     options: Mapping[str, Any] | None = None
 
-    def open(self, *, base: Path | None, stream: bool) -> Model:
+    def takes(self, option: str) -> bool:
+        """Whether the kind has a use for an option."""
+        return self.model is None and takes(self.kind, option)
+
+    def open(self, *, base: Path | None, stream: bool, on_request: Callable[[Any], Any] | None = None) -> Model:
         """The model. Raises as `open_model` does."""
         if self.model is not None:
             return self.model
-        return open_kind(self.kind, self.name, self.options or {}, always={"base": base, "stream": stream})
+        always = {"base": base, "stream": stream, **({} if on_request is None else {"on_request": on_request})}
+        return open_kind(self.kind, self.name, self.options or {}, always=always)
 
 
 Entry = str | Model | Mapping[str, Any]
