@@ -49,7 +49,7 @@ def command(
                 await asyncio.gather(telling, return_exceptions=True)
                 for run in report.held:
                     terminal.say(f"handing back run {run}")
-                terminal.say("draining ... (again: stops at once)")
+                terminal.say("draining ...")
             terminal.say("done")
 
     leave(work())
