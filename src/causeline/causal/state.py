@@ -239,6 +239,10 @@ class AgentState:
         state._frontier = dict.fromkeys(heads)
         return state
 
+    def settle(self) -> None:
+        """Put the heads in the order in which a state that is read from a checkpoint has them."""
+        self._frontier = dict.fromkeys(sorted(self._frontier))
+
     def _place(self, name: str) -> int:
         try:
             return self._index[name]

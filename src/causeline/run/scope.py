@@ -26,7 +26,8 @@ class RunScope:
     run to that run. `retracted` are ids of messages that a process before this one began and did not finish. `facts` belong to the
     step under way: the recorder takes them with the step's commit and leaves an empty dict. `deps` is an object of the caller's for tools
     and nodes; it is never stored. `metadata` is the session's; `next_context` is the context object that was put for the session's
-    next run, which takes it in place of `before`.
+    next run, which takes it in place of `before`. `memo` keeps what is derived from the log alone for
+    the next run that goes on from this one's head here.
     """
 
     run_id: str
@@ -47,6 +48,7 @@ class RunScope:
     deps: Any = None
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     next_context: Mapping[str, Any] | None = None
+    memo: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def idempotency_key(self, call_id: str) -> str:
         """The key of a call whose row this run opens."""

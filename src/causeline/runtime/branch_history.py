@@ -1,7 +1,6 @@
 """A branch read back: log, channels, calls and messages, from its checkpoints alone."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from causeline.causal import AgentState, CausalNode
@@ -18,55 +17,71 @@ RESULT = "result"
 """`log` and `calls` are stored as nodes and ledger rows, not in a checkpoint's delta."""
 
 
-@dataclass(slots=True)
 class Branch:
-    """Everything that is true at one checkpoint."""
+    """Everything that is true at one checkpoint, `head` (None before the first). `memo` is for what others derive from it and would
+    have to derive anew."""
 
-    head: Checkpoint | None
-    state: AgentState
-    channels: dict[str, Any]
-    transcript: Transcript
-    document: str | None
-    asked_in: dict[str, str]
-    """Which run asked for each open call."""
-    stands: Mapping[str, Any]
-    """Where the graph stands, as `Dispatcher.resume` takes it: the last whole position with the channels there, and the steps after it."""
+    def __init__(self, reducers: Mapping[str, Reducer] | None = None) -> None:
+        self.head: Checkpoint | None = None
+        self.state = AgentState()
+        self.transcript = Transcript()
+        self.document: str | None = None
+        self.memo: dict[str, Any] = {}
+        self._channels = Channels(reducers=reducers or {})
+        self._asked_in: dict[str, str] = {}
+        self._whole_position: Any = None
+        self._whole_channels: dict[str, Any] | None = None
+        self._steps: list[dict[str, Any]] = []
 
     @classmethod
     def read(cls, links: Sequence[Link], reducers: Mapping[str, Reducer] | None = None) -> "Branch":
         """Fold a branch from its root. Raises Corrupt where rows do not fit together."""
-        nodes = [node for link in links for node in link.nodes]
-        head = links[-1].checkpoint if links else None
-        state = AgentState.restore(nodes, list(head.frontier) if head else [])
-        channels = Channels(reducers=reducers or {})
-        document: str | None = None
-        whole: dict[str, Any] | None = None
-        steps: list[dict[str, Any]] = []
+        branch = cls(reducers)
+        heads = list(links[-1].checkpoint.frontier) if links else []
+        branch.grow(AgentState.restore([node for link in links for node in link.nodes], heads), links)
+        return branch
+
+    def grow(self, state: AgentState, links: Sequence[Link]) -> None:
+        """Go on to the last of these further checkpoints; `state` is the log there."""
+        self.state = state
         for link in links:
             delta, position = dict(link.checkpoint.delta), link.checkpoint.position
             if link.checkpoint.step == 0:
-                document = delta.pop("document", document)
-                channels.values.pop(RESULT, None)
-                steps = [{**step, "delta": {key: change for key, change in step["delta"].items() if key != RESULT}} for step in steps]
+                self.document = delta.pop("document", self.document)
+                self._channels.values.pop(RESULT, None)
+                self._steps = [
+                    {**step, "delta": {key: change for key, change in step["delta"].items() if key != RESULT}} for step in self._steps
+                ]
             if is_whole(position):
-                whole, steps = None, []
+                self._whole_position, self._whole_channels, self._steps = position, None, []
             else:
-                whole = whole or {channel: channels.lend(channel) for channel in channels.values}
-                steps.append({"position": position, "delta": delta})
-            channels.replay(delta)
-        transcript, asked_in = Transcript(), dict[str, str]()
-        for node, name in numbered(links, asked_in):
-            transcript.add(node, name)
-        values = channels.values
-        values[LOG] = state
-        told_whole: Any = next((link.checkpoint.position for link in reversed(links) if is_whole(link.checkpoint.position)), None)
-        stands = {"position": told_whole, "channels": values if whole is None else whole, "steps": steps, "document": document}
-        asked = {call: asked_in[call] for call in transcript.open if call in asked_in}
-        return cls(head, state, values, transcript, document, asked, stands)
+                values = self._channels.values
+                self._whole_channels = self._whole_channels or {channel: self._channels.lend(channel) for channel in values}
+                self._steps.append({"position": position, "delta": delta})
+            self._channels.replay(delta)
+            for node, name in numbered(link, self._asked_in):
+                self.transcript.add(node, name)
+            self.head = link.checkpoint
+
+    @property
+    def channels(self) -> dict[str, Any]:
+        """The values of all channels, the log among them."""
+        return {**self._channels.values, LOG: self.state}
+
+    @property
+    def stands(self) -> Mapping[str, Any]:
+        """Where the graph stands, as `Dispatcher.resume` takes it: the last whole position with the channels there, and the steps
+        after it."""
+        channels = self.channels if self._whole_channels is None else self._whole_channels
+        return {"position": self._whole_position, "channels": channels, "steps": list(self._steps), "document": self.document}
 
     def messages(self) -> Sequence[Message]:
         """What was said on this branch, oldest first."""
         return self.transcript.messages
+
+    def asked_in(self) -> dict[str, str]:
+        """Which run asked for each open call."""
+        return {call: self._asked_in[call] for call in self.transcript.open if call in self._asked_in}
 
     def asked_by(self) -> str:
         """The id of the message whose calls are open, "" if there is none."""
@@ -75,23 +90,23 @@ class Branch:
         return next((one.id for one in reversed(self.transcript.messages) if one.tool_calls), "")
 
 
-def numbered(links: Sequence[Link], asked_in: dict[str, str]) -> Iterator[tuple[CausalNode, str]]:
-    """Every node of a branch with the id of the message it becomes, or "" where it becomes none. Fills in which run asked for a call."""
-    for link in links:
-        index, run = 0, link.checkpoint.run
-        for node in link.nodes:
-            if node.kind == "tool_call":
-                asked_in[node.payload["call_id"]] = run
-            elif node.kind == "tool_result":
-                call_id = node.payload["call_id"]
-                yield node, result_message_id(asked_in.get(call_id, run), call_id)
-                continue
-            if node.kind not in ("goal", "inference"):
-                yield node, ""
-                continue
-            attempt = _attempt(link.checkpoint.facts, index) if node.kind == "inference" else 0
-            yield node, message_id(run, link.checkpoint.step, index, attempt)
-            index += 1
+def numbered(link: Link, asked_in: dict[str, str]) -> Iterator[tuple[CausalNode, str]]:
+    """Every node of a checkpoint with the id of the message it becomes, or "" where it becomes none. Fills in which run asked for
+    a call."""
+    index, run = 0, link.checkpoint.run
+    for node in link.nodes:
+        if node.kind == "tool_call":
+            asked_in[node.payload["call_id"]] = run
+        elif node.kind == "tool_result":
+            call_id = node.payload["call_id"]
+            yield node, result_message_id(asked_in.get(call_id, run), call_id)
+            continue
+        if node.kind not in ("goal", "inference"):
+            yield node, ""
+            continue
+        attempt = _attempt(link.checkpoint.facts, index) if node.kind == "inference" else 0
+        yield node, message_id(run, link.checkpoint.step, index, attempt)
+        index += 1
 
 
 def _attempt(facts: Mapping[str, Any], index: int) -> int:

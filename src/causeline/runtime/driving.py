@@ -20,6 +20,7 @@ from causeline.runtime.run_ends import end_as_cancelled, end_as_failed, hand_bac
 from causeline.runtime.runner import Loaded, Runner
 from causeline.runtime.store import Store
 from causeline.runtime.times import iso
+from causeline.runtime.warm_branches import WarmBranches
 from causeline.tools.tool_timeout import end_stubborn
 
 HEAL_SECONDS = 5.0
@@ -68,6 +69,7 @@ class Driving:
         self.holder = holder
         self._services = services
         self._deps = deps
+        self._warm = WarmBranches()
         self._runners: dict[int, tuple[Program, Runner]] = {}
         self._driven: dict[Key, _Driven] = {}
         self._healing: dict[Key, asyncio.Task[None]] = {}
@@ -289,7 +291,7 @@ class Driving:
         if known is None:
             while len(self._runners) >= RUNNERS:
                 del self._runners[next(iter(self._runners))]
-            known = self._runners[id(program)] = (program, Runner(self.store, self.feed, self.clock, program, self._services))
+            known = self._runners[id(program)] = (program, Runner(self.store, self.feed, self.clock, program, self._services, self._warm))
         return known[1]
 
 

@@ -83,9 +83,15 @@ class Runs(Protocol):
 
     async def result(self, run_id: str) -> RunResult: ...
 
-    async def final(self, run_id: str) -> RunResult: ...
-
     async def cancel(self, run_id: str) -> None: ...
+
+
+async def end_of_chain(runs: Runs, run_id: str) -> RunResult:
+    """The result of a run, or where its questions are answered of the run that answers them, and so on."""
+    result = await runs.result(run_id)
+    while result.answered_by is not None:
+        result = await runs.result(result.answered_by)
+    return result
 
 
 class RunHandle:
@@ -108,7 +114,7 @@ class RunHandle:
 
     async def final(self) -> RunResult:
         """Wait for the end of the chain of answers that begins with this run."""
-        return await self._runtime.final(self.id)
+        return await end_of_chain(self._runtime, self.id)
 
     async def cancel(self) -> None:
         """Ask the run to stop; what finished is kept."""

@@ -7,7 +7,7 @@ the last one of a step, which the step's own commit carries. Nothing here costs 
 import asyncio
 import copy
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from causeline.causal import AgentState, CausalNode, InvalidValue, apply, canonical, checkpoint_id
@@ -20,51 +20,37 @@ from causeline.policy import Clock
 from causeline.run.ledger import FINISHED, Call
 from causeline.run.scope import RunScope
 from causeline.runtime import records
-from causeline.runtime.branch_history import CALLS, LOG, count_step, no_usage
-from causeline.runtime.event_buffer import EventBuffer, ToldSoFar
+from causeline.runtime.branch_history import CALLS, LOG, count_step
+from causeline.runtime.event_buffer import EventBuffer
 from causeline.runtime.interrupts import interrupts_of, waiting_calls
 from causeline.runtime.note_keeping import NoteKeeping
 from causeline.runtime.patient_writes import PatientWrites
-from causeline.runtime.records import Checkpoint, Commit, Interrupt, Run, RunPatch
+from causeline.runtime.records import Checkpoint, Commit, Interrupt, Link, Run, RunPatch
+from causeline.runtime.starting_point import StartingPoint
 from causeline.runtime.store import Store
 from causeline.runtime.times import iso
 
 WAIT = "wait"
 """The port of a progress row that says until when (UTC seconds) a step waits for a provider that asked for it."""
+LINKS = 256
+"""Commits that are kept for the session's next run."""
 Publish = Callable[[tuple[str, str], int, Sequence[Mapping[str, Any]]], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartingPoint:
-    """What a run finds when this process begins to drive it.
-
-    `state` is the log at `head`, `session_head` what its first commit expects to find. `calls` are ledger rows that are stored under this
-    run, `carried` such as are written under it with its next commit. `known` are questions that keep their id when they are asked again,
-    `opened` those that this run holds open; `pauses` are the questions of its checkpoint by the key of the pause, and `entered` the keys
-    that are answered. `wait` is what a process before this one was waiting for, `took_context` the session's next context that its
-    first step takes over.
-    """
-
-    state: AgentState
-    head: str | None = None
-    session_head: str | None = None
-    usage: Mapping[str, Any] = field(default_factory=no_usage)
-    told: ToldSoFar = field(default_factory=ToldSoFar)
-    calls: Sequence[Call] = ()
-    carried: Sequence[Call] = ()
-    known: Mapping[str, Interrupt] = field(default_factory=dict[str, Interrupt])
-    opened: Mapping[str, Interrupt] = field(default_factory=dict[str, Interrupt])
-    pauses: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    entered: frozenset[str] = frozenset()
-    wait: Mapping[str, Any] | None = None
-    took_context: Mapping[str, Any] | None = None
 
 
 class Recorder:
     """The journal and the ledger of one run in this process."""
 
     def __init__(
-        self, store: Store, run: Run, scope: RunScope, start: StartingPoint, *, document: str, clock: Clock, publish: Publish
+        self,
+        store: Store,
+        run: Run,
+        scope: RunScope,
+        start: StartingPoint,
+        *,
+        document: str,
+        clock: Clock,
+        publish: Publish,
+        notes: object = None,
     ) -> None:
         self.store = store
         self.run = run
@@ -87,7 +73,9 @@ class Recorder:
         self._took_context = start.took_context
         self._calls = {call.call_id: call for call in (*start.calls, *start.carried)}
         self._rows = {call.call_id: call for call in start.carried}
-        self.notes = NoteKeeping(None, clock, self.emit)
+        self.notes = NoteKeeping(notes, clock, self.emit)
+        self.links: list[Link] | None = []
+        """The commits of this process, as whoever reads them back would find them; None where they are too many to keep."""
         self._after_step: Callable[[], None] | None = None
         self._draining: asyncio.Future[None] | None = None
         self._writing = asyncio.Lock()
@@ -294,6 +282,11 @@ class Recorder:
         """Give the run back, to be claimed by whoever comes first."""
         await self._write(patch=RunPatch(status="queued"))
 
+    @property
+    def state(self) -> AgentState:
+        """The log as it is now."""
+        return self._state
+
     async def close(self) -> None:
         """Let a flush under way end; no write comes after."""
         await self.events.close()
@@ -366,6 +359,10 @@ class Recorder:
             self._failure = error  # nothing is written after a write that failed: what is durable stays a whole
             raise
         if checkpoint is not None:
+            if self.links is not None:
+                self.links.append(Link(checkpoint, nodes))
+                if len(self.links) > LINKS:
+                    self.links = None
             self.head = self.session_head = checkpoint.id
             self.steps = checkpoint.step + 1
             self._took_context = None

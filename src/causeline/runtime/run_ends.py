@@ -12,8 +12,9 @@ from causeline.run.scope import RunScope
 from causeline.runtime.event_buffer import told_so_far
 from causeline.runtime.feed import Feed
 from causeline.runtime.left_behind import events_of
-from causeline.runtime.recorder import Recorder, StartingPoint
+from causeline.runtime.recorder import Recorder
 from causeline.runtime.records import Commit, Interrupt, Run, RunPatch
+from causeline.runtime.starting_point import StartingPoint
 from causeline.runtime.store import Store
 from causeline.runtime.times import iso
 

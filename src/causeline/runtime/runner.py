@@ -16,18 +16,19 @@ from causeline.policy import Clock
 from causeline.run.ledger import Call, Ledger
 from causeline.run.scope import Notes, Patience, RunScope
 from causeline.runtime.beginning import Answers, Beginning, Fork, Fresh, TakesOver, beginning_of
-from causeline.runtime.branch_history import CALLS, LOG, RESULT, Branch, context_at, usage_of
+from causeline.runtime.branch_history import CALLS, CONTEXT, LOG, RESULT, Branch, context_at, usage_of
 from causeline.runtime.chains import Chains
 from causeline.runtime.feed import Feed
 from causeline.runtime.left_behind import Left, answers_by_pause, carried_over, left_by_another
-from causeline.runtime.note_keeping import NoteKeeping
 from causeline.runtime.open_ends import calls_left, questions_left, unheard
 from causeline.runtime.program import Program
-from causeline.runtime.recorder import WAIT, Recorder, StartingPoint
+from causeline.runtime.recorder import WAIT, Recorder
 from causeline.runtime.records import Interrupt, Progress, Run, RunPatch, RunStatus, Session
 from causeline.runtime.run_ends import BROKEN, scope_of
+from causeline.runtime.starting_point import StartingPoint
 from causeline.runtime.store import Store
 from causeline.runtime.times import iso
+from causeline.runtime.warm_branches import WarmBranches
 
 STATUS: Mapping[str, RunStatus] = {
     "completed": "succeeded",
@@ -48,6 +49,7 @@ class Loaded:
     run: Run
     execution: Execution
     recorder: Recorder
+    branch: Branch
     opening: RunEvent | None = None
 
     def cancel(self) -> None:
@@ -61,12 +63,15 @@ class Loaded:
 class Runner:
     """Drives runs of one program."""
 
-    def __init__(self, store: Store, feed: Feed, clock: Clock, program: Program, services: Mapping[type, object]) -> None:
+    def __init__(
+        self, store: Store, feed: Feed, clock: Clock, program: Program, services: Mapping[type, object], warm: WarmBranches
+    ) -> None:
         self.store = store
         self.feed = feed
         self.clock = clock
         self.program = program
         self.services = services
+        self.warm = warm
         self._dispatcher = Dispatcher(limits=program.limits)
         self._reducers = {
             LOG: Reducer("log", lambda old, _new: old, stored=False),  # the recorder appends, with the commit
@@ -90,8 +95,9 @@ class Runner:
             # A run that answered other questions of this pause may have paused again since this one was asked for.
             run = replace(run, base=asked[0].checkpoint)
         tip = run.head or run.base
-        links = await self.store.branch(run.owner, run.session, tip) if tip is not None else ()
-        branch = Branch.read(links, self._reducers)
+        warm = self.warm.take(run, self.program, tip) if run.head is None else None
+        links = await self.store.branch(run.owner, run.session, tip) if tip is not None and warm is None else ()
+        branch = warm if warm is not None else Branch.read(links, self._reducers)
         beginning = beginning_of(run, branch.head, asked_at=asked[0].checkpoint if asked else None, fresh=self.program.fresh)
         scope = scope_of(run, asked)
         session = await self._session(run)
@@ -99,10 +105,8 @@ class Runner:
         scope.metadata = session.metadata if session is not None else {}
         scope.next_context = session.next_context if session is not None and not beginning.enters else None
         scope.path = await Chains(self.store, run.owner).path(run)
-        scope.before = context_at(links, run.base)
-        scope.asked_by, scope.asked_in = branch.asked_by(), branch.asked_in
-        if run.head is None:
-            branch.channels.pop(RESULT, None)  # how an earlier run ended says nothing of this one
+        scope.before = context_at(links, run.base) if run.head is not None else branch.channels.get(CONTEXT) or {}
+        scope.asked_by, scope.asked_in, scope.memo = branch.asked_by(), branch.asked_in(), branch.memo
         if beginning.hears:
             scope.input = [*await unheard(self.store, run, branch.head), *scope.input]
         left = await left_by_another(self.store, run, beginning)
@@ -126,18 +130,27 @@ class Runner:
             entered=frozenset(answers),
             wait=next((one.writes for one in left.progress if one.port == WAIT), None),
         )
-        recorder = Recorder(self.store, run, scope, start, document=self.program.document.hash, clock=self.clock, publish=self.feed.publish)
+        own = self.program.services(scope)
+        recorder = Recorder(
+            self.store,
+            run,
+            scope,
+            start,
+            document=self.program.document.hash,
+            clock=self.clock,
+            publish=self.feed.publish,
+            notes=own.get(Notes),
+        )
         if left.lost:
             await recorder.move(left.lost)
-        own = self.program.services(scope)
-        recorder.notes = NoteKeeping(own.get(Notes), self.clock, recorder.emit)
         if isinstance(beginning, TakesOver):
             last = list(links)[-1]
             await recorder.notes.after_step(last.nodes, last.checkpoint.step)
         services = {RunScope: scope, Ledger: recorder, Patience: recorder, **self.services, **own}
-        before = next((link.checkpoint.position["visits"] for link in links if link.checkpoint.id == run.base), 0) if run.answers else 0
+        asked_at = next((link.checkpoint for link in links if link.checkpoint.id == run.base), branch.head)
+        before = asked_at.position["visits"] if run.answers and asked_at is not None else 0
         execution = self._execute(beginning, branch, recorder, services, _pieces(left.progress), answers, before)
-        return Loaded(run, execution, recorder, _opening(run, beginning, begun=left.told.next_number > 1))
+        return Loaded(run, execution, recorder, branch, _opening(run, beginning, begun=left.told.next_number > 1))
 
     async def drive(self, loaded: Loaded) -> None:
         """Execute to the end and record how it ended. Cancelling the task parks the run. Raises what kept it from being recorded."""
@@ -146,6 +159,7 @@ class Runner:
             recorder.emit(loaded.opening)
         try:
             await self._end(run, recorder, await loaded.execution)
+            self.warm.keep(run, self.program, loaded.branch, recorder.state, recorder.links)
         except asyncio.CancelledError:
             await asyncio.shield(self._park(recorder))
             raise
@@ -186,11 +200,17 @@ class Runner:
         before: int,
     ) -> Execution:
         """Start at the entrypoint, or stand again where a checkpoint stood. `before` are steps of earlier runs, which do not count."""
-        iri = self.program.document.id
+        iri, channels = self.program.document.id, branch.channels
+        if not isinstance(beginning, TakesOver):
+            channels.pop(RESULT, None)  # how an earlier run ended says nothing of this one
         if isinstance(beginning, Fresh) or not beginning.enters:
-            return self._dispatcher.execute(iri, branch.channels, journal=recorder, services=services, progress=progress)
-        channels: Mapping[str, Any] = branch.stands["channels"]
-        stored = {channel: value for channel, value in channels.items() if channel not in self._reducers}
+            return self._dispatcher.execute(iri, channels, journal=recorder, services=services, progress=progress)
+        standing: Mapping[str, Any] = branch.stands["channels"]
+        stored = {
+            channel: value
+            for channel, value in standing.items()
+            if channel not in self._reducers and (channel != RESULT or isinstance(beginning, TakesOver))
+        }
         saved = {**branch.stands, "channels": stored, "progress": progress}
         first = beginning.tip.step + 1 if isinstance(beginning, TakesOver) else 0
         limits = replace(self.program.limits, visits=self.program.limits.visits + before) if before else None

@@ -18,7 +18,7 @@ from causeline.runtime.chains import Chains, Level, answering_name
 from causeline.runtime.dispatch import Given
 from causeline.runtime.driving import first_given
 from causeline.runtime.engine_room import GRACE_SECONDS, EngineRoom
-from causeline.runtime.handle import After, RunHandle, RunResult
+from causeline.runtime.handle import After, RunHandle, RunResult, end_of_chain
 from causeline.runtime.inputs import Prompt, context_object, decisions_by_interrupt, input_messages, tool_definitions
 from causeline.runtime.lease import BEAT_SECONDS, LEASE_SECONDS
 from causeline.runtime.program import Program
@@ -284,11 +284,7 @@ class Runtime(Sessions):
     async def final(self, run_id: str) -> RunResult:
         """How the chain of a run ended: the result of the run that answered its questions, or of the one that answered those of that
         one, and so on. Waits for each; the last may be interrupted itself. Raises as `result`."""
-        while True:
-            result = await self.result(run_id)
-            if result.answered_by is None:
-                return result
-            run_id = result.answered_by
+        return await end_of_chain(self, run_id)
 
     # inside
 

@@ -108,7 +108,8 @@ class KeptRows:
 
     def _all(self, kind: type, wanted: Wanted) -> Iterable[Any]:
         if kind is Run:
-            return (run.stored() for run in self._runs(wanted))
+            named = wanted if wanted.run is not None or wanted.id is None else replace(wanted, run=wanted.id)
+            return (run.stored() for run in self._runs(named) if not wanted.status or run.row.status in wanted.status or wanted.after)
         if kind is CallRow:
             return (CallRow(run=run.row.id, call=call) for run in self._runs(wanted) for call in run.calls.values())
         if kind is Progress:

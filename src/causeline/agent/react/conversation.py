@@ -50,11 +50,15 @@ class Conversation:
         self.model = model
         self.scope = scope
         self.at_once = at_once
-        self.transcript = Transcript(self._shorten)
         self.log = AgentState()
         self.memory = memory
+        self.transcript = Transcript(self._shorten)
         self.recalled: dict[str, tuple[str, str]] = {}
-        self._folded = 0
+        self.folded = 0
+        before: Conversation | None = scope.memo.get("conversation")
+        if before is not None and before.options is options and not scope.client_tools and not before.scope.client_tools:
+            self.transcript, self.recalled, self.folded = before.transcript, before.recalled, before.folded
+        scope.memo["conversation"] = self
         self.answer_format = options.answer_format()
         self._specs: tuple[ToolSpec, ...] = toolbox.specs()
 
@@ -69,14 +73,14 @@ class Conversation:
     def fold(self, log: AgentState) -> Transcript:
         """Bring the transcript up to the log. Costs what was added since the last call."""
         self.log, nodes = log, log.nodes
-        for position in range(self._folded, len(nodes)):
+        for position in range(self.folded, len(nodes)):
             node = nodes[position]
             self.transcript.add(node)
             if node.kind == "goal":
                 self.recalled = {}
             elif node.resource_key is not None:
                 self._take_up(node, *node.resource_key.split(":", 1))
-        self._folded = len(nodes)
+        self.folded = len(nodes)
         return self.transcript
 
     def _take_up(self, node: CausalNode, kind: str, place: str = "") -> None:
