@@ -64,8 +64,8 @@ async def test_in_a_mixed_reply_the_server_calls_run_and_are_kept():
         assert [(one.role, one.tool_call_id, one.text) for one in s.model.last.messages] == [
             ("user", None, "go"),
             ("assistant", None, ""),
-            ("tool", "b", "wrote 2"),
             ("tool", "a", "one"),
+            ("tool", "b", "wrote 2"),
             ("tool", "c", "three"),
         ]
 
@@ -170,7 +170,7 @@ async def test_a_fork_at_the_exit_of_an_announcing_run_announces_again_and_opens
         assert (forked.stop_reason, list(forked.pending_tool_call_ids)) == ("client_tools", ["a"])
         assert [(row.call.call_id, row.call.state) for row in await s.runtime.calls("forked")] == [("a", "awaiting")]
         other = await s.run([result("a", "uno")])
-        assert s.model.last.messages[-1].text == "uno"
+        assert "uno" in [message.text for message in s.model.last.messages]
         assert (other.answer, RAN) == ("done", [2])
         steps = await s.steps("first")
     assert steps[-1].id == first.head
