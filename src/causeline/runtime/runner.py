@@ -23,7 +23,7 @@ from causeline.runtime.left_behind import Left, answers_by_pause, carried_over, 
 from causeline.runtime.open_ends import calls_left, questions_left, unheard
 from causeline.runtime.program import Program
 from causeline.runtime.recorder import WAIT, Recorder
-from causeline.runtime.records import Interrupt, Progress, Run, RunPatch, RunStatus, Session
+from causeline.runtime.records import Interrupt, Link, Progress, Run, RunPatch, RunStatus, Session
 from causeline.runtime.run_ends import BROKEN, scope_of
 from causeline.runtime.starting_point import StartingPoint
 from causeline.runtime.store import Store
@@ -99,14 +99,10 @@ class Runner:
         links = await self.store.branch(run.owner, run.session, tip) if tip is not None and warm is None else ()
         branch = warm if warm is not None else Branch.read(links, self._reducers)
         beginning = beginning_of(run, branch.head, asked_at=asked[0].checkpoint if asked else None, fresh=self.program.fresh)
-        scope = scope_of(run, asked)
         session = await self._session(run)
+        scope = _scope(run, asked, session, branch, beginning, links)
         scope.deps = deps
-        scope.metadata = session.metadata if session is not None else {}
-        scope.next_context = session.next_context if session is not None and not beginning.enters else None
         scope.path = await Chains(self.store, run.owner).path(run)
-        scope.before = context_at(links, run.base) if run.head is not None else branch.channels.get(CONTEXT) or {}
-        scope.asked_by, scope.asked_in, scope.memo = branch.asked_by(), branch.asked_in(), branch.memo
         if beginning.hears:
             scope.input = [*await unheard(self.store, run, branch.head), *scope.input]
         left = await left_by_another(self.store, run, beginning)
@@ -279,6 +275,19 @@ def _opening(run: Run, beginning: Beginning, *, begun: bool) -> RunEvent:
         return RunEvent(type="run_taken_over", epoch=run.epoch, holder=run.holder)
     parent = run.parent_run or (beginning.tip.run if isinstance(beginning, Fork) else None)
     return RunEvent(type="run_started", agent=run.agent, checkpoint_id=run.base, **({"parent_run_id": parent} if parent else {}))
+
+
+def _scope(
+    run: Run, asked: Sequence[Interrupt], session: Session | None, branch: Branch, beginning: Beginning, links: Sequence[Link]
+) -> RunScope:
+    """What the run's nodes may know of it, of its session, and of the branch it goes on from."""
+    scope = scope_of(run, asked)
+    if session is not None:
+        scope.metadata = session.metadata
+        scope.next_context = None if beginning.enters else session.next_context
+    scope.before = context_at(links, run.base) if run.head is not None else branch.channels.get(CONTEXT) or {}
+    scope.asked_by, scope.asked_in, scope.memo = branch.asked_by(), branch.asked_in(), branch.memo
+    return scope
 
 
 def _pieces(progress: Sequence[Progress]) -> Sequence[Mapping[str, Any]]:
