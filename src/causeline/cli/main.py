@@ -18,7 +18,7 @@ from causeline.cli.views.terminal import harden_streams
 
 _PANELS: Mapping[str, Sequence[str]] = {
     "Begin": ("demo", "new"),
-    "Run": ("run", "chat", "answer", "resume", "cancel", "fork", "replay", "worker", "serve"),
+    "Run": ("run", "chat", "answer", "resume", "cancel", "fork", "replay", "worker", "serve", "mcp"),
     "Look": ("sessions", "runs", "show", "why", "recall"),
     "Keep": ("export", "import", "verify", "delete", "migrate"),
     "Check": ("check", "graph"),

@@ -13,10 +13,11 @@ from causeline.tools.toolset import Toolset
 from causeline.tools.workspace import workspace_tools
 
 if TYPE_CHECKING:
+    from causeline.adapters.tools.agent_server import mcp_server
     from causeline.adapters.tools.fetch_url import fetch_url
     from causeline.adapters.tools.mcp_tools import mcp
 
-_ADAPTERS = {"fetch_url": "fetch_url", "mcp": "mcp_tools"}
+_ADAPTERS = {"fetch_url": "fetch_url", "mcp": "mcp_tools", "mcp_server": "agent_server"}
 """Tools that need other people's libraries stand in an adapter, which is imported when one is first used."""
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "ask_human",
     "fetch_url",
     "mcp",
+    "mcp_server",
     "schema_tool",
     "workspace_tools",
 ]
