@@ -84,6 +84,15 @@ async def test_a_good_manifest(folder):
     assert manifest.options.base_dir == folder
 
 
+@pytest.mark.parametrize(
+    "ending, text", [(".toml", GOOD), (".hcl", 'agent "a" {\n  model = "scripted:echo"\n}\ngraph { type = "react" }\n')]
+)
+def test_a_byte_order_mark_and_foreign_line_ends_are_ignored(folder, ending, text):
+    path = folder / f"agent{ending}"
+    path.write_bytes(b"\xef\xbb\xbf" + textwrap.dedent(text).replace("\n", "\r\n").encode())
+    assert read_manifest(path, readers={".hcl": read_hcl}).options.name in ("librarian", "a")
+
+
 async def test_json_and_hcl_of_the_same_shape_say_the_same(folder):
     toml = read_manifest(write(folder, GOOD))
     data = {

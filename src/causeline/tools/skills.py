@@ -115,7 +115,7 @@ def skill_in(path: Path) -> Skill:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise _refused(f"{path}: larger than {MAX_BYTES} bytes")
-        whole = path.read_text(encoding="utf-8")
+        whole = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise _refused(f"{path}: cannot be read: {error}") from error
     matched = _FENCE.match(whole.removeprefix("\ufeff"))

@@ -65,7 +65,7 @@ def read_source(path: Path, readers: Mapping[str, Reader]) -> Source:
     if path.stat().st_size > MAX_BYTES:
         raise UnreadableText(f"{path}: larger than {MAX_BYTES} bytes")
     try:
-        data, lines = known[path.suffix](path.read_text(encoding="utf-8"))
+        data, lines = known[path.suffix](path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as error:
         raise UnreadableText(f"{path}: not UTF-8 text: {error}") from error
     return Source(str(path), path.resolve().parent, data, lines)
