@@ -11,6 +11,7 @@ from causeline.adapters.stores.sql.compression import expand
 from causeline.adapters.stores.sql.sqlite_store import SqliteStore
 from causeline.errors import CauselineError, Corrupt
 from causeline.runtime.records import CallRow, Checkpoint, Progress, Run
+from causeline.runtime.store_check import verify_store
 from causeline.testing.store_laws.committing import full
 from causeline.testing.store_laws.sample import KINDS, OWNER, begin
 from tests.adapters.sqlite_file import opened
@@ -110,6 +111,28 @@ async def test_any_line_of_a_row_may_hold_anything(filled, tmp_path, line):
         errors = await _read_all(path, head)
         assert errors, junk
         assert all(isinstance(error, Corrupt) for error in errors), errors
+
+
+async def test_a_whole_store_is_verified_and_each_fault_named(filled, tmp_path):
+    path = tmp_path / "store.db"
+    path.write_bytes(filled.read_bytes())
+    async with opened(path) as store:
+        await (await begin(store, "r2", session="s2")).go(2, events=2)
+        report = await verify_store(store)
+        assert (report.ok, report.sessions, report.runs, report.checkpoints, report.nodes, report.events) == (True, 2, 2, 4, 6, 10)
+    with contextlib.closing(sqlite3.connect(path)) as other:
+        number, body = other.execute("SELECT no, body FROM log WHERE keys IS NOT NULL ORDER BY no LIMIT 1").fetchone()
+        lines = expand(body).split(b"\n")
+        step = lines[0].replace(b'"call_tools"', b'"call_other"')
+        assert step != lines[0]
+        other.execute("UPDATE log SET body = ? WHERE no = ?", (b"\n".join([step, *lines[1:]]), number))
+        other.execute("DELETE FROM log WHERE no = (SELECT MAX(no) FROM log)")
+        other.commit()
+    async with opened(path) as store:
+        report = await verify_store(store)
+        assert {fault.session for fault in report.faults} == {"s1", "s2"}
+        assert any("events of run r2 end with number 2; its row says 4" in fault.message for fault in report.faults)
+        assert any(fault.session == "s1" and "ck_" in fault.message for fault in report.faults)
 
 
 async def test_a_row_of_another_shape_says_which_field_and_what_to_do(filled, tmp_path):

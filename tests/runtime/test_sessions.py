@@ -9,6 +9,7 @@ import causeline
 from causeline.errors import Conflict, Invalid, Missing
 from causeline.models.scripted_model import ScriptedModel
 from causeline.runtime.records import CallRow, Checkpoint, Interrupt, Progress, Run, Session
+from causeline.runtime.run_names import checked_name, new_name
 from tests.runtime.processes import ended, spawn
 from tests.runtime.scenes import URLS, Scene, asks, runtime, said, store_at
 
@@ -266,3 +267,9 @@ async def test_the_context_object_is_the_callers_then_the_tools_and_fills_the_pr
         assert changes == [{"who": "Ada", "gone": 1}, {"who": "Ada", "mine": "noted"}]
         await (await rt.start(agent, "again", session="s", context={"who": None, "n": 2})).result()
         assert (await rt.branch("s")).channels["context"] == {"mine": "noted", "n": 2}
+
+
+def test_names_are_made_whatever_year_the_clock_shows():
+    names = [new_name("run_", seconds) for seconds in (-62135596800.0, -1.5, 0.0, 1e9, 1e13)]
+    assert {len(checked_name("run id", name)) for name in names} == {28}
+    assert names[2][4:13] < names[3][4:13] < names[4][4:13]

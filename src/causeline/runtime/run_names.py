@@ -11,7 +11,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 
 def new_name(prefix: str, now: float) -> str:
     """`prefix` and 24 base32 characters that sort by time: 48 bits of milliseconds, 72 random ones."""
-    raw = int(now * 1000).to_bytes(6, "big") + secrets.token_bytes(9)
+    milliseconds = min(max(int(now * 1000), 0), 2**48 - 1)  # a clock may stand before 1970
+    raw = milliseconds.to_bytes(6, "big") + secrets.token_bytes(9)
     return prefix + base64.b32hexencode(raw).decode().lower()
 
 

@@ -20,6 +20,7 @@ from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Interrupt, In
 from causeline.runtime.run_names import checked_name, given_name, new_name
 from causeline.runtime.run_recall import LogRecall
 from causeline.runtime.store import Store
+from causeline.runtime.store_check import every_link
 from causeline.runtime.times import iso
 
 
@@ -198,16 +199,7 @@ class Sessions:
         """The session's head branch, the branch of `at`, or every branch, as one file that proves itself."""
         row = await self._session(session)
         head = at if at is not None else row.head
-        links = list(await self._opened.branch(self.owner, session, head))
-        if all:
-            held = {link.checkpoint.id for link in links}
-            checkpoints = await self._opened.rows(Checkpoint, owner=self.owner, session=session)
-            parents = {one.parent for one in checkpoints}
-            for tip in checkpoints:
-                if tip.id not in parents and tip.id not in held:
-                    fresh = [link for link in await self._opened.branch(self.owner, session, tip.id) if link.checkpoint.id not in held]
-                    held.update(link.checkpoint.id for link in fresh)
-                    links.extend(fresh)
+        links = await (every_link if all else _one_branch)(self._opened, self.owner, session, head)
         runs = await self._opened.rows(Run, owner=self.owner, session=session)
         return export_import.export(row, head, links, runs, await self._opened.rows(CallRow, owner=self.owner, session=session))
 
@@ -260,3 +252,7 @@ class Sessions:
         if interrupt.state != "open":
             raise Conflict(f"interrupt {name} was {interrupt.state} already", code="interrupt_closed", interrupt=name)
         return interrupt
+
+
+async def _one_branch(store: Store, owner: str, session: str, head: str | None) -> Sequence[Link]:
+    return await store.branch(owner, session, head)
