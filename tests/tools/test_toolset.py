@@ -79,6 +79,12 @@ class Recording:
         return
 
 
+async def until(condition):
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - the run's own task does it
+            await asyncio.sleep(0.001)
+
+
 def calls(*names):
     return {"calls": [{"id": f"c_{name}", "name": name, "arguments": {}} for name in names]}
 
@@ -169,9 +175,19 @@ async def test_runs_share_an_open_toolset_and_a_client_may_bring_tools():
     async with causeline.open("memory://", agents=[agent]) as runtime:
         runs = [await runtime.start(agent, "go", tools=[{"name": "mine"}]) for _ in range(3)]
         assert [(await run.result()).status for run in runs] == ["succeeded"] * 3
+        assert drawer.log == ["open"], "an agent given to the runtime keeps its toolsets open as long as that is"
     assert model.offered == [["a", "mine"]] * 3
-    assert drawer.log[-1] == "close"
-    assert drawer.log.count("open") == drawer.log.count("close")
+    assert drawer.log == ["open", "close"]
+
+
+async def test_the_toolsets_of_an_agent_that_comes_with_a_run_are_open_for_that_run():
+    drawer = Drawer(named("a"))
+    async with causeline.open("memory://") as runtime:
+        for _ in range(2):
+            agent = causeline.Agent(Recording({"text": "end"}), tools=[drawer])
+            assert (await (await runtime.start(agent, "go")).result()).status == "succeeded"
+            await until(lambda: drawer.log[-1] == "close")
+    assert drawer.log == ["open", "close"] * 2
 
 
 async def test_a_toolset_that_cannot_be_opened_fails_the_run_and_says_why():

@@ -213,11 +213,13 @@ class Driving:
         driven = self._driven[run.key]
         try:
             program = given.program or self.programs.of(run)
+            await self.programs.keep_open(program)
             driven.loaded = await self.runner(program).load(run, first_given(given.deps, getattr(program, "deps", None), self._deps))
             driven.loaded.recorder.writes.told = partial(self._waits, run.key)
             if driven.cancelled or run.cancel_requested:
                 driven.loaded.cancel()
             if self._closing:
+                await program.close()
                 return
             await self.runner(program).drive(driven.loaded)
             self._broken.pop(run.key, None)

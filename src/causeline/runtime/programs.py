@@ -27,6 +27,7 @@ class Programs:
             self._take_in(self._for_all, program.name, program)
         self._of_owner: dict[str, dict[str, Program]] = {}
         self._built: list[Any] = []
+        self._kept_open: dict[str, Program] = {}
 
     def given_names(self) -> frozenset[str]:
         """Names of the programs that were given at the opening."""
@@ -82,8 +83,21 @@ class Programs:
             return False
         return True
 
+    async def keep_open(self, program: Program) -> None:
+        """What a program given at the opening needs from outside stays open from its first run on. Raises what opening it raises."""
+        if program.name in self._given and self._for_all.get(program.name) is program and program.name not in self._kept_open:
+            self._kept_open[program.name] = program
+            try:
+                await program.open()
+            except BaseException:
+                del self._kept_open[program.name]
+                raise
+
     async def close(self) -> None:
-        """Close those that were built here."""
+        """Close those that were built here, and what was kept open."""
+        for program in self._kept_open.values():
+            await program.close()
+        self._kept_open.clear()
         for program in self._built:
             await program.aclose()
         self._built.clear()
