@@ -16,6 +16,8 @@ class Spent(dict[str, Any]):
     """What was used up: tokens and US dollars, by key or by name (`usage["cost"]`, `usage.cost`)."""
 
     def __getattr__(self, name: str) -> Any:
+        if name == "own" and name not in self:
+            return self  # no runs below have used anything
         try:
             value = self[name]
         except KeyError:

@@ -13,7 +13,7 @@ from typing import Any
 from causeline.causal import AgentState, CausalNode, InvalidValue, apply, canonical, checkpoint_id
 from causeline.errors import Invalid
 from causeline.events import RunEvent
-from causeline.graph import Emitted, Step
+from causeline.graph import Emitted, Retry, Step
 from causeline.graph import Progress as Finished
 from causeline.models.payload_checks import check_payload
 from causeline.policy import Clock
@@ -142,6 +142,12 @@ class Recorder:
             raise Invalid(f"{event.node}: what is emitted must be JSON; {error.message}", placement=event.node) from error
         self.emit(RunEvent(type="node_event", step=event.step, node=event.node, path=list(event.path), data=copy.deepcopy(data)))
 
+    def on_retry(self, retry: Retry) -> None:
+        """A node, or a scatter's item, is tried again."""
+        name = next(part for part in reversed(retry.path) if isinstance(part, str))
+        told = {"attempt": retry.attempt, "wait": retry.wait, "code": retry.code}
+        self.emit(RunEvent(type="node_retry", step=retry.step, node=name, path=list(retry.path), **told))
+
     async def progress(self, item: Finished) -> None:
         """Keep a finished piece of a step. Its number tells it from others at the same place: an inner loop comes there again."""
         row = records.Progress(run=self.run.id, step=item.step, path=list(item.path), index=item.number, port=item.port, writes=item.writes)
@@ -241,6 +247,8 @@ class Recorder:
             position=step.position,
         )
         facts, self.scope.facts = self.scope.facts, {}
+        if step.attempts:
+            facts["attempts"] = [*facts.get("attempts", ()), *map(dict, step.attempts)]
         if self._pauses:
             facts["pauses"] = dict(self._pauses)
         facts["ms"] = round((self.clock.monotonic() - self._started) * 1000, 3)

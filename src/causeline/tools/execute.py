@@ -41,7 +41,7 @@ class Executed:
 
     `arguments` are what the tool was given (None if it did not run), `raw` the model's text where it did not parse,
     `error` what was raised. `context_patch`, `resources` and `verification` are what the tool reported. Where `waits_for` has questions
-    to people, there is no result before they are answered.
+    to people, there is no result before they are answered. `tries` are the attempts that others followed: `{n, code, wait}`.
     """
 
     ok: bool
@@ -54,6 +54,7 @@ class Executed:
     resources: Sequence[Resource] = ()
     verification: Json | None = None
     waits_for: Sequence[Mapping[str, Any]] = ()
+    tries: Sequence[Mapping[str, Any]] = ()
 
     @property
     def text(self) -> str:
@@ -105,6 +106,11 @@ async def execute(
     timeout = tool.timeout if context.timeout is None else context.timeout
     retries = tool.retries if context.retries is None else context.retries
     made = 0
+    tries: list[Mapping[str, Any]] = []
+
+    def failed(number: int, error: Exception, wait: float) -> None:
+        tries.append({"n": number, "code": code_of(error), "wait": wait})
+        context.retrying(tries[-1])
 
     async def attempt(number: int) -> Any:
         nonlocal made
@@ -114,14 +120,19 @@ async def execute(
         return await bounded(_contained(tool, given, own), timeout)
 
     try:
-        value = await with_retries(attempt, retries, sleep=sleep)
+        value = await with_retries(attempt, retries, sleep=sleep, failed=failed)
     except Exception as error:  # noqa: BLE001 - whatever a tool raises is a result for the model
         executed = Executed(ok=False, result=error_text(tool.name, error), error=error)
     else:
         executed = _executed(tool, value)
     if executed.error is not None:
         _log(tool.name, context, executed.error)
-    return replace(executed, arguments=given, raw=prepared.raw, attempts=made)
+    return replace(executed, arguments=given, raw=prepared.raw, attempts=made, tries=tries)
+
+
+def code_of(error: Exception) -> str:
+    """What an error is called in records: its code, where it is one of ours, else the name of its class."""
+    return error.code if isinstance(error, CauselineError) else type(error).__name__
 
 
 def _log(name: str, context: ToolContext, error: BaseException) -> None:

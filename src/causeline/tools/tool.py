@@ -120,6 +120,7 @@ class ToolContext:
     deadline: float | None = None
     context: Mapping[str, Any] = field(default_factory=dict[str, Any])
     progress: Callable[[Mapping[str, Any]], None] = _unseen
+    retrying: Callable[[Mapping[str, Any]], None] = _unseen
     sub_run: Callable[[Any, str], Awaitable[SubRun]] | None = None
     timeout: float | None = None
     retries: int | None = None

@@ -16,9 +16,20 @@ T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
 
 
-async def with_retries(attempt: Callable[[int], Awaitable[T]], retries: int, *, sleep: Sleep = asyncio.sleep) -> T:
+def _untold(_attempt: int, _error: Exception, _wait: float) -> None:
+    return None
+
+
+async def with_retries(
+    attempt: Callable[[int], Awaitable[T]],
+    retries: int,
+    *,
+    sleep: Sleep = asyncio.sleep,
+    failed: Callable[[int, Exception, float], object] = _untold,
+) -> T:
     """`attempt(n)` for n = 1 and, after errors, up to `retries` times more. Raises the last attempt's error.
 
+    `failed` is told of each attempt that another one follows: its number, its error, and the seconds until the next.
     Waits a quarter of a second, then twice as long each time, at most ten seconds, or what the error's `retry_after` says.
     An error with `retryable = False` is final.
     """
@@ -31,6 +42,7 @@ async def with_retries(attempt: Callable[[int], Awaitable[T]], retries: int, *, 
             decision = policy.decide(_names(error), number, retryable=_said(error, "retryable"), retry_after=_seconds(error))
             if not isinstance(decision, After):
                 raise
+            failed(number, error, decision.seconds)
         await sleep(decision.seconds)
         number += 1
 

@@ -3,6 +3,7 @@
 Law: whatever a model raises ends the turn in good order, with what was used up for it on record.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from causeline.agent.react.conversation import Conversation, Shown
@@ -61,7 +62,7 @@ def _facts(reply: Reply) -> dict[str, Any]:
     if any(reply.provider_ids):
         facts["provider_ids"] = list(reply.provider_ids)
     if reply.attempts:
-        facts["attempts"] = [attempt.to_json() for attempt in reply.attempts]
+        facts["attempts"] = _numbered([attempt.to_json() for attempt in reply.attempts])
     return facts
 
 
@@ -72,5 +73,10 @@ def _failure_facts(error: Exception, heard: Reply) -> dict[str, Any]:
         facts["usage"] = heard.usage.to_json()
     attempts = error.facts.get("attempts") if isinstance(error, CauselineError) else None
     if attempts or heard.attempts:
-        facts["attempts"] = attempts or [attempt.to_json() for attempt in heard.attempts]
+        facts["attempts"] = _numbered(attempts or [attempt.to_json() for attempt in heard.attempts])
     return facts
+
+
+def _numbered(attempts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The attempts of a model call as facts: `{n, model, code, message, wait}`, in their order."""
+    return [{"n": number, **attempt} for number, attempt in enumerate(attempts, 1)]

@@ -29,6 +29,7 @@ class ReplyStream:
         self._patience = ctx.find(Patience)
         self._on_token = talk.options.on_token
         self._attempt = -1
+        self._failed = 0
         self.id = ""
         self._text: Mender | None = None
         self._reasoning: Mender | None = None
@@ -68,8 +69,11 @@ class ReplyStream:
             case Retracted():
                 self._retract()
                 self._again()
-            case Attempt(wait=float(seconds)) if seconds > 0 and self._patience is not None:
-                await self._patience.waiting(self._ctx.step, seconds)
+            case Attempt(code=code, wait=wait):
+                self._failed += 1
+                self._ctx.emit(RunEvent(type="model_retry", attempt=self._failed, wait=wait or 0.0, code=code))
+                if wait and self._patience is not None:
+                    await self._patience.waiting(self._ctx.step, wait)
             case _:
                 pass
 

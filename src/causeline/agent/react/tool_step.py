@@ -12,7 +12,7 @@ from typing import Any
 
 from causeline.agent.react.call_results import announce, logged, patched, tell_result
 from causeline.agent.react.conversation import Conversation
-from causeline.agent.react.permission import Permission, as_edited, permission_for
+from causeline.agent.react.permission import Permission, as_edited, permission_for, waits_below
 from causeline.agent.react.remember import REMEMBER, note
 from causeline.agent.react.sub_agents import below
 from causeline.causal import Append
@@ -116,6 +116,10 @@ class ToolStep:
         def progress(event: Mapping[str, Any]) -> None:
             self.ctx.emit(RunEvent(type="tool_progress", tool_call_id=call.call_id, progress=plain(dict(event))))
 
+        def retrying(tried: Mapping[str, Any]) -> None:
+            event = RunEvent(type="tool_retry", tool_call_id=call.call_id, attempt=tried["n"], wait=tried["wait"], code=tried["code"])
+            self.ctx.emit(event)
+
         scope, options = self.talk.scope, self.talk.options
         return ToolContext(
             call_id=call.call_id,
@@ -125,6 +129,7 @@ class ToolStep:
             attempt=max(self.calls[call.call_id].attempts, 1),
             context=self.ctx.state.get("context") or {},
             progress=progress,
+            retrying=retrying,
             sub_run=below(self.ctx, scope, call),
             timeout=tool.timeout if tool and tool.timeout is not None else options.tool_timeout,
             retries=tool.retries if tool and tool.retries else options.tool_retries,
@@ -139,9 +144,15 @@ class ToolStep:
         return Executed(ok=True, result="kept")
 
     async def _finish(self, call: Call, executed: Executed, state: CallState) -> None:
+        row = self.calls[call.call_id]
+        begun = 1 if row.state == "started" or waits_below(row) else 0  # its first attempt is counted already
+        if executed.tries:
+            tried = [{"call_id": call.call_id, **attempt} for attempt in executed.tries]
+            self.talk.scope.facts.setdefault("attempts", []).extend(tried)
         row = replace(
-            self.calls[call.call_id],
+            row,
             state=state,
+            attempts=row.attempts + max(executed.attempts - begun, 0),
             ok=executed.ok,
             result=executed.result,
             arguments=call.arguments,

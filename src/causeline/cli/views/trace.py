@@ -45,7 +45,8 @@ def _run(name: str, run: Run | None, standings: Mapping[str, Standing], width: i
         return (Piece(f"\nrun {name}\n", "title"),)
     told = why(run, standings)
     status = f"{run.status}{f' ({told})' if told else ''}"
-    facts = "  ".join(one for one in (status, f"agent {one_line(run.agent)}", when(run.started_at), tokens(run.usage)) if one)
+    fork = f"fork of {run.at}" if run.at and not run.answers else ""
+    facts = "  ".join(one for one in (status, fork, f"agent {one_line(run.agent)}", when(run.started_at), tokens(run.usage)) if one)
     fault = f"  {shown((run.error or {}).get('message') or '', WIDTH)}\n" if run.error else ""
     return (
         Piece(f"\nrun {name}  {asked(run)}\n", "title"), Piece(f"  {facts}\n", "quiet"), Piece(fault, "bad"),
@@ -74,6 +75,7 @@ def _step(checkpoint: Checkpoint) -> str:
         tokens(facts.get("usage")),
         one_line(str(facts.get("model") or "")),
         counted(len(facts["attempts"]), "failed attempt") if facts.get("attempts") else "",
+        "taken over" if facts.get("epoch") else "",
     )
     return "  ".join(row for row in rows if row).rstrip()
 
