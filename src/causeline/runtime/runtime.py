@@ -90,6 +90,11 @@ class Runtime(Sessions):
         if not self._is_view:
             await self.room.close()
 
+    @property
+    def applied(self) -> Sequence[str]:
+        """The steps of the schema that opening the store has applied, by name."""
+        return tuple(getattr(self.store, "applied", ()))
+
     # running
 
     async def start(

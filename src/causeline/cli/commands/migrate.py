@@ -1,7 +1,5 @@
 """`causeline migrate`: bring a store's schema up to date."""
 
-from collections.abc import Sequence
-
 from causeline.cli.opening import exists, leave, opened, own_store, place
 from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, Store
 from causeline.cli.views.clean_text import line
@@ -19,7 +17,7 @@ def command(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:
 
     async def migrate() -> None:
         async with opened(store, new=True) as runtime:
-            applied: Sequence[str] = tuple(getattr(runtime.store, "applied", ()))
+            applied = runtime.applied
         if as_json:
             print(line({"store": place(store), "created": fresh, "applied": applied}))
             return

@@ -13,6 +13,7 @@ from causeline.cli.signals import on_signal
 from causeline.cli.views.clean_text import one_line
 from causeline.cli.views.terminal import Terminal
 from causeline.cli.views.trace import asked
+from causeline.errors import Missing
 from causeline.runtime.records import Run
 from causeline.runtime.runtime import Runtime
 
@@ -94,13 +95,18 @@ class Report:
         """Tell of runs as they are taken and end, until cancelled."""
         while True:
             key, begins = await self._turns.get()
-            for run in await self._runtime.store.rows(Run, owner=key[0], id=key[1]):
-                if begins:
-                    self._held[key] = None
-                    self._terminal.say(f"taken  run {run.id} of session {run.session}, agent {one_line(run.agent)}: {asked(run)}", "quiet")
-                else:
-                    self._held.pop(key, None)
-                    self._terminal.say(f"ended  run {run.id}: {ending(run)}", "bad" if run.status == "failed" else "good")
+            owner, name = key
+            try:
+                run = await self._runtime.of(owner).run(name)
+            except Missing:  # it was deleted in the meantime
+                self._held.pop(key, None)
+                continue
+            if begins:
+                self._held[key] = None
+                self._terminal.say(f"taken  run {run.id} of session {run.session}, agent {one_line(run.agent)}: {asked(run)}", "quiet")
+            else:
+                self._held.pop(key, None)
+                self._terminal.say(f"ended  run {run.id}: {ending(run)}", "bad" if run.status == "failed" else "good")
 
     def lacks(self, run: Run) -> None:
         """Tell once of each agent that this worker was not given."""
