@@ -147,7 +147,7 @@ def test_a_worker_names_a_run_it_has_no_agent_for_once_and_hands_back_what_it_dr
         "waits  run r1 needs the agent stranger: start a worker with --agent FILE\n",
     ]
     worker.send(signal.SIGTERM)
-    assert worker.end() == (0, "handing back run r2\ndraining ... (again: stops at once)\ndone\n", "")
+    assert worker.end() == (0, "handing back run r2\ndraining ...\ndone\n", "")
     assert [run["status"] for run in shell("runs", "--json").last["runs"]] == ["queued", "queued"]
 
 
@@ -165,7 +165,7 @@ def test_a_worker_goes_on_with_what_a_dead_process_left_and_drains_on_sigterm(sh
     assert shell("run", "hi", "--agent", "agent.toml", "--run-id", "r1", "--json").last["answer"] == "Done."
     worker.send(signal.SIGTERM)
     code, out, err = worker.end()
-    assert (code, out, err) == (0, "draining ... (again: stops at once)\ndone\n", "")
+    assert (code, out, err) == (0, "draining ...\ndone\n", "")
 
 
 def test_a_reader_that_goes_away_is_no_error_to_shout_about(shell, start):

@@ -112,11 +112,11 @@ MISSHAPEN: Sequence[tuple[str, Any]] = [
     ("inference", {"text": "x", "calls": [{"id": 1, "name": "f", "arguments": {}}]}), ("tool_call", {"x": 1}), ("tool_call", []),
     ("tool_call", {"call_id": [], "name": "f", "args": 1}), ("tool_result", {"call_id": "a"}), ("semantic", "x"), ("protocol_error", "x"),
     ("tool_result", {"call_id": "a", "tool": "f", "result": 1, "ok": "yes"}), ("protocol_error", {"code": "c", "detail": 5}),
-    ("resource", None), ("resource", {"operation": "recall", "succeeded": True, "value": "text"}),
+    ("verification", []), ("resource", None), ("resource", {"operation": "recall", "succeeded": True, "value": "text"}),
 ]  # fmt: skip
 WELL_SHAPED: Sequence[tuple[str, Any]] = [
     ("goal", "plain"), ("goal", {"parts": [{"type": "image"}]}), ("inference", {"text": "", "calls": [], "more": 1}), ("answer", None),
-    ("system", 7), ("verification", []), ("semantic", {"type": "t", "key": "k", "content": None}), ("resource", {"n": 1}),
+    ("system", 7), ("verification", {"method": "test"}), ("semantic", {"type": "t", "key": "k", "content": None}), ("resource", {"n": 1}),
     ("tool_call", {"call_id": "a", "name": "f", "args": "raw"}),
     ("tool_result", {"call_id": "a", "tool": "f", "result": None, "ok": False}),
     ("protocol_error", {"code": "c"}), ("resource", {"operation": "recall", "succeeded": False}),

@@ -62,8 +62,10 @@ def tools(effects: Path) -> Sequence[Tool]:
     @tool(idempotent=True)
     async def put(n: int, context: ToolContext) -> str:
         """Has an effect at most once for its idempotency key, as a careful service would."""
-        if not any(context.idempotency_key in line for line in effects_in(effects)):
-            leave(context.idempotency_key, "put")
+        done = effects.with_name(f"{effects.name}-{context.idempotency_key}")  # made at once with the effect, as in one transaction
+        if not done.exists():
+            leave(context.call_id, "put")
+            done.touch()
         return f"put {n}"
 
     @tool(exclusive=True)
