@@ -1,10 +1,18 @@
 """All scenarios of the sweep, by name."""
 
 from collections.abc import Mapping
+from typing import Any
 
+from causeline.models.scripted_model import ScriptedModel
 from causeline.testing.killpoints.graphs import GRAPHS
 from causeline.testing.killpoints.people import PEOPLE
 from causeline.testing.killpoints.scenarios import Scenario, calls, cancelled, forked, once
+
+FALLBACK: Mapping[str, Any] = {
+    "max_retries": 0,
+    "fallbacks": [ScriptedModel([{**calls("write"), "text": "<think>first</think>I will write.", "reasoning": "a plan"}], name="second")],
+}
+"""The first model breaks off in the middle, the second one goes on; what it thinks is kept with its reply."""
 
 SCENARIOS: Mapping[str, Scenario] = {
     one.name: one
@@ -16,6 +24,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         Scenario("flat", [[calls("write", "alone"), calls("write"), {"text": "all written"}]], once, {"graph": "react-flat"}),
         Scenario("fork", [[calls("write"), calls("write", start=1), {"text": "done"}]], forked),
         Scenario("cancel", [[calls("write"), calls("write", "wait"), {"text": "done"}], [calls("look"), {"text": "went on"}]], cancelled),
+        Scenario("fallback", [[{"text": "half an answer", "cut_after": 2}, calls("write", start=1), {"text": "done"}]], once, FALLBACK),
         *PEOPLE,
         *GRAPHS,
     )
