@@ -6,9 +6,13 @@ run, a real Ctrl-C and a coroutine that is being closed are not its doing; they 
 
 import asyncio
 import functools
+import inspect
 import signal
+from collections.abc import Callable
 from types import CodeType, TracebackType
 from typing import Any, cast
+
+from causeline.errors import Refused, words_of
 
 
 def from_outside(error: BaseException) -> bool:
@@ -19,6 +23,27 @@ def from_outside(error: BaseException) -> bool:
     if isinstance(error, KeyboardInterrupt):
         return _is_signal(error)
     return isinstance(error, GeneratorExit) and _running_task() is None
+
+
+class Crashed(Refused):
+    """A stranger's code raised something that is no Exception, such as SystemExit; it must not take the process along."""
+
+    code = "crashed"
+    retryable = False
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(": ".join(filter(None, (type(error).__name__, words_of(error)))))
+
+
+async def contained(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function gives, also one that is a coroutine's. Raises Crashed for what it raises that is no Exception."""
+    try:
+        said = function(*arguments)
+        return await said if inspect.isawaitable(said) else said
+    except BaseException as error:
+        if isinstance(error, Exception) or from_outside(error):
+            raise
+        raise Crashed(error) from error
 
 
 def _running_task() -> asyncio.Task[Any] | None:

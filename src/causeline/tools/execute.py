@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from causeline.causal import Append, canonical
-from causeline.errors import CauselineError, Invalid, Refused, words_of
+from causeline.errors import CauselineError, Invalid, words_of
 from causeline.models.messages import Json
 from causeline.models.transcript import result_text
 from causeline.models.unicode_text import is_clean
 from causeline.run.ledger import Call
 from causeline.tools.arguments import Prepared, prepare
-from causeline.tools.containment import from_outside
+from causeline.tools.containment import Crashed, from_outside
 from causeline.tools.json_schema import shortened
 from causeline.tools.result_json import plain, visible_text
 from causeline.tools.tool import InvalidTool, Resource, Tool, ToolContext, ToolError, ToolResult, Waiting
@@ -171,20 +171,13 @@ def error_text(name: str, error: BaseException) -> str:
     return shortened(visible_text(text), MAX_ERROR)
 
 
-class Crashed(Refused):
-    """A tool raised something that is no Exception, such as SystemExit; it must not take the process along."""
-
-    code = "crashed"
-    retryable = False
-
-
 async def _contained(tool: Tool, arguments: Json, context: ToolContext) -> Any:
     try:
         return await tool.body.run(arguments, context)
     except BaseException as error:
         if isinstance(error, Exception | asyncio.CancelledError) or from_outside(error):
             raise
-        raise Crashed(": ".join(filter(None, (type(error).__name__, words_of(error))))) from error
+        raise Crashed(error) from error
 
 
 def _executed(tool: Tool, value: Any) -> Executed:

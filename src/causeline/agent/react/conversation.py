@@ -25,6 +25,7 @@ from causeline.models.transcript import Transcript
 from causeline.run.ledger import Call, arguments_hash, derive
 from causeline.run.scope import RunScope, merged, message_id
 from causeline.tools.approval import approves_all
+from causeline.tools.containment import contained
 from causeline.tools.tool import Tool
 from causeline.tools.toolbox import Toolbox
 from causeline.tools.trim import shorten
@@ -101,8 +102,7 @@ class Conversation:
         run begins; from then on the log has it. Raises what the caller's own function raises."""
         options, toolbox = self.options, self.toolbox
         if callable(options.system):
-            said = options.system(*([self.scope] if _takes_scope(options.system) else []))
-            own = str(await said if inspect.isawaitable(said) else said)
+            own = str(await contained(options.system, *([self.scope] if _takes_scope(options.system) else [])))
         else:
             own = render(options.system or "", template_values(options, toolbox, self.scope))
         return "\n\n".join(part for part in (own, toolbox.skill_text()) if part)

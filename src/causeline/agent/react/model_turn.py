@@ -9,7 +9,7 @@ from typing import Any
 from causeline.agent.react.conversation import Conversation, Shown
 from causeline.agent.react.reply_outcome import ReplyOutcome
 from causeline.agent.react.reply_stream import ReplyStream
-from causeline.errors import CauselineError, Exhausted
+from causeline.errors import CauselineError, Exhausted, words_of
 from causeline.graph.node import Context, Outcome
 from causeline.models.model import Reply, Usage
 
@@ -51,7 +51,7 @@ def _record(facts: dict[str, Any], more: dict[str, Any]) -> None:
 
 def _failed(reason: str, error: Exception) -> Outcome:
     code = error.code if isinstance(error, CauselineError) else type(error).__name__
-    told = {"code": code, "message": str(error) or code}
+    told = {"code": code, "message": words_of(error) or code}
     return Outcome("exit", {"result": {"stop_reason": reason, "failed": True, "error": told}})
 
 

@@ -10,12 +10,14 @@ from contextlib import aclosing
 from typing import Any
 
 from causeline.agent.react.conversation import Conversation
+from causeline.errors import words_of
 from causeline.events import RunEvent
 from causeline.graph.node import Context
 from causeline.models.model import Attempt, CallDelta, Delta, ReasoningDelta, Reply, Retracted, TextDelta
 from causeline.models.stream import Fold
 from causeline.models.unicode_text import Mender, mend
 from causeline.run.scope import Patience
+from causeline.tools.containment import from_outside
 
 
 class ReplyStream:
@@ -154,5 +156,7 @@ class ReplyStream:
             said = self._on_token(text)
             if inspect.isawaitable(said):
                 await said
-        except Exception as error:  # noqa: BLE001 - whoever listens has no say in the run
-            self._scope.facts["on_token_error"] = f"{type(error).__name__}: {error}"[:200]
+        except BaseException as error:
+            if from_outside(error):
+                raise
+            self._scope.facts["on_token_error"] = f"{type(error).__name__}: {words_of(error)}"[:200]  # it has no say in the run

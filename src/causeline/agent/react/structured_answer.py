@@ -12,7 +12,9 @@ from typing import Any
 from causeline.agent.answer_format import AnswerFormat
 from causeline.agent.options import Options
 from causeline.causal import InvalidValue, canonical
+from causeline.errors import words_of
 from causeline.models.stream import read_json
+from causeline.tools.containment import from_outside
 from causeline.tools.json_schema import first_fault
 
 _FENCE = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
@@ -147,6 +149,8 @@ def _mistyped(options: Options, answer: Any) -> str | None:
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         return f"{'.'.join(str(part) for part in ('$', *first['loc']))}: {first['msg']}"
-    except Exception as error:  # noqa: BLE001 - a check of the caller's own may raise anything
-        return f"{type(error).__name__}: {error}"
+    except BaseException as error:
+        if from_outside(error):  # a check of the caller's own may raise anything
+            raise
+        return f"{type(error).__name__}: {words_of(error)}"
     return None
