@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request
 
 from causeline.api.bodies import Json, Page
 from causeline.api.doors import Doors
-from causeline.api.limits import JsonRoute
+from causeline.api.request_limits import JsonRoute
 from causeline.runtime.program import Program
 
 

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Request, Response
 from causeline.api.agui_events import Translator
 from causeline.api.agui_messages import input_message
 from causeline.api.doors import Doors
-from causeline.api.limits import JsonRoute
+from causeline.api.request_limits import JsonRoute
 from causeline.api.streams import EventStream, stream
 from causeline.errors import Conflict, Invalid, Missing
 from causeline.runtime.handle import RunHandle

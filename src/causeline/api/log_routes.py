@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request
 
 from causeline.api.bodies import Json, checkpoint_row
 from causeline.api.doors import Doors
-from causeline.api.limits import JsonRoute
+from causeline.api.request_limits import JsonRoute
 
 Session = Annotated[str | None, Query(max_length=128, description="Only this session.")]
 

@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse
 
 from causeline.api.bodies import Json, NewRun, Page, interrupt_row, run_row
 from causeline.api.doors import DEFAULT_PAGE, After, Doors, Limit, after_cursor, page
-from causeline.api.limits import JsonRoute
+from causeline.api.request_limits import JsonRoute
 from causeline.api.streams import EventStream, frame, stream
 from causeline.errors import Invalid
 from causeline.runtime.export_import import call_row

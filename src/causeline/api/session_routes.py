@@ -6,7 +6,7 @@ from fastapi import APIRouter, Body, Query, Request, Response
 
 from causeline.api.bodies import Json, NewSession, Page, checkpoint_row, interrupt_row, run_row, session_row
 from causeline.api.doors import DEFAULT_PAGE, After, Doors, Limit, after_cursor, page
-from causeline.api.limits import JsonRoute
+from causeline.api.request_limits import JsonRoute
 from causeline.errors import Invalid
 
 
