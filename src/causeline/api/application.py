@@ -13,8 +13,8 @@ from causeline.api.access import Access, Auth
 from causeline.api.agent_routes import agent_routes
 from causeline.api.agui_routes import agui_routes
 from causeline.api.doors import Doors
-from causeline.api.request_limits import Guard, RequestLimits
 from causeline.api.log_routes import log_routes
+from causeline.api.request_limits import Guard, RequestLimits
 from causeline.api.run_routes import run_routes
 from causeline.api.session_routes import session_routes
 from causeline.assemble import open as open_runtime
