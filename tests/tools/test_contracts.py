@@ -158,3 +158,18 @@ def test_left_out_and_null_are_the_same_to_a_strict_schema(fields, data):
     assert made.body.findings(left) == []
     assert all(name in left for name in whole if name not in dropped)
     assert all(left.get(name) is None for name in dropped)
+
+
+async def test_a_tool_finds_the_callers_object_and_the_agents_memory():
+    @tool
+    async def note(word: str, here: ToolContext) -> str:
+        await here.memory.put(("words",), word, {"word": word})
+        found = await here.memory.search(("words",), word)
+        return f"{here.deps['who']} has {[item.key for item in found]}"
+
+    calls = [{"calls": [{"id": "c", "name": "note", "arguments": {"word": "causeline"}}]}, {"text": "done"}]
+    agent = causeline.Agent(ScriptedModel(calls), tools=[note], memory={"namespace": ["words"]}, remember=False)
+    async with causeline.open("memory://") as runtime:
+        run = await runtime.start(agent, "go", deps={"who": "Ann"})
+        assert (await run.result()).status == "succeeded"
+        assert [row.call.result for row in await runtime.calls(run.id)] == ["Ann has ['causeline']"]

@@ -108,7 +108,7 @@ class ToolContext:
     `idempotency_key` is the same for every attempt of this call, also after a crash, and no other call has it: give it to services that
     take such a key. `attempt` counts from 1. `deadline` is on the clock of `time.monotonic`. `context` is the run's client-visible object:
     read it, and change it by returning `ToolResult(context_patch=...)`. `timeout` and `retries`, where given, stand in for the tool's own.
-    `deps` is the object of the caller's that the run was started with, `memory` the agent's long-term memory, where there is one.
+    `deps` is the object of the caller's that the run was started with, `memory` the agent's MemoryStore, where it has one.
     `sub_run` starts a program, such as an agent, on a prompt as the run below this call, and waits for its end.
     """
 

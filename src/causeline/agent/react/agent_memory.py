@@ -87,6 +87,10 @@ class AgentMemory:
             return Recalled("", [])
         return Recalled("\n".join([self.options.header, *(f"- {line}" for line in lines)]), [_citation(item) for item in lines.values()])
 
+    def store(self, own: Memories | None) -> LongTermMemory | None:
+        """The memory itself, for a tool; None where there is none."""
+        return self._memory(own) if self._outside is not None or own is not None else None
+
     def take_up(self, node: CausalNode) -> None:
         """A memory node of this turn: its lines are known already."""
         self._recalled = frozenset(_plain(line[2:]) for line in recalled_text(node.payload).splitlines()[1:])

@@ -19,6 +19,7 @@ from causeline.causal import Append
 from causeline.errors import Invalid
 from causeline.events import RunEvent
 from causeline.graph.node import Context, Outcome
+from causeline.memory.long_term import Memories
 from causeline.models.transcript import repeated, result_text
 from causeline.run.ledger import FINISHED, Call, CallState, Ledger
 from causeline.tools.execute import Executed, execute
@@ -134,6 +135,7 @@ class ToolStep:
             timeout=tool.timeout if tool and tool.timeout is not None else options.tool_timeout,
             retries=tool.retries if tool and tool.retries else options.tool_retries,
             deps=scope.deps,
+            memory=self.talk.memory.store(self.ctx.find(Memories)) if self.talk.memory is not None else None,
         )
 
     def _remember(self, call: Call) -> Executed:
