@@ -24,6 +24,8 @@ BROKEN = {"status": 503, "body": {"error": {"message": "down"}}}
 )
 def test_a_name_says_its_kind(model, provider, found):
     assert kind_of(model, provider) == found
+    if found[0] != "anthropic":
+        assert causeline.Agent(model, provider=provider).options.model == model
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any, cast, get_origin
 from causeline.agent.answer_format import has_no_schema
 from causeline.agent.system_prompt import SLOT, template_findings
 from causeline.graph import Document, Node
+from causeline.models.kinds import is_kind
 from causeline.shapes import (
     FILLED,
     NOT_NEGATIVE,
@@ -183,7 +184,8 @@ def idle_together(given: Mapping[str, Any]) -> list[tuple[str, str]]:
             for name in (*SERVER_OPTIONS, "model_settings")
             if name in given
         )
-    if isinstance(model, str) and ":" in model and "provider" in given and not model.startswith(f"{given['provider']}:"):
+    kind = model.partition(":")[0] if isinstance(model, str) and ":" in model else ""
+    if "provider" in given and is_kind(kind) and kind != given["provider"]:
         findings.append(("provider", f"the model {model!r} names its own; leave one of them out"))
     if given.get("parse_text_tool_calls") is False and given.get("tool_mode", "native") != "native":
         findings.append(("parse_text_tool_calls", f"does nothing in tool_mode {given['tool_mode']!r}, where every call is text"))

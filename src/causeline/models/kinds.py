@@ -72,6 +72,11 @@ def kind_of(model: str, provider: str | None = None) -> tuple[str, str]:
     raise UnknownModelKind(f"There is no kind of model {kind!r}. {there} Or the name of the model is missing: write KIND:NAME.")
 
 
+def is_kind(word: str) -> bool:
+    """Whether a word before a colon is a kind, and not a part of the model's name (`llama3:8b`)."""
+    return word in _kinds
+
+
 def takes(kind: str, option: str) -> bool:
     """Whether a kind has a use for an option."""
     known = _kinds[kind].options
