@@ -8,12 +8,12 @@ from causeline.graph.documents.document import DagReference, Document, Reservoir
 from causeline.graph.documents.finding import DocumentError, Finding
 from causeline.graph.documents.mermaid import mermaid
 from causeline.graph.engine.apply import is_whole
-from causeline.graph.engine.channels import Channels, Reducer, replay
+from causeline.graph.engine.channels import Channels, Combine, Reducer, as_reducer, replay
 from causeline.graph.engine.execution import Execution
 from causeline.graph.engine.plain_values import NotPlain
 from causeline.graph.engine.position import Pause
 from causeline.graph.engine.position_json import PositionMismatch
-from causeline.graph.engine.step_events import Emitted, Event, Failure, Journal, Limits, Progress, Result, Retry, Step
+from causeline.graph.engine.step_events import Emitted, Event, Failure, Journal, Limits, Progress, Result, Retry, Step, Tally
 from causeline.graph.engine.stream_channel import ChannelClosed, InnerFailed, StreamChannel
 from causeline.graph.node import Context, Node, Outcome, node
 from causeline.policy import RetryPolicy
@@ -21,6 +21,7 @@ from causeline.policy import RetryPolicy
 __all__ = [
     "ChannelClosed",
     "Channels",
+    "Combine",
     "Context",
     "DagReference",
     "Dispatcher",
@@ -48,7 +49,9 @@ __all__ = [
     "RetryPolicy",
     "Step",
     "StreamChannel",
+    "Tally",
     "UnknownAnswer",
+    "as_reducer",
     "check",
     "dump_linked",
     "is_whole",

@@ -1,7 +1,7 @@
 """A run as its caller holds it: follow it, wait for it, read how it ended."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, Self, cast
 
 from causeline.errors import Refused
@@ -46,6 +46,7 @@ class RunResult:
     head: str | None = None
     error: Mapping[str, Any] | None = None
     answered_by: str | None = None
+    state: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         for name in ("usage", "usage_total"):

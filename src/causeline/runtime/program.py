@@ -6,8 +6,12 @@ An agent is one kind of program; a graph of somebody's own is another.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from causeline.graph import Document, Limits, Node
+from causeline.graph import Combine, Document, Limits, Node, Reducer, as_reducer
+from causeline.models.messages import Message
 from causeline.run.scope import RunScope
+
+MESSAGES = "messages"
+OUTPUT = "output"
 
 
 class Program(Protocol):
@@ -66,10 +70,14 @@ class Program(Protocol):
 class GraphProgram:
     """A graph document of one's own as a program, so that `runtime.start` runs it durably.
 
-    Its nodes find the caller's messages in `ctx.use(RunScope).input`, may append to the causal log through the channel `log`, and
-    may pause; a paused node is entered again with the answer's value, or with the decision `{"decision": "deny", "reason"}`.
-    What a node writes to the channel `result` as `{"answer": ...}` is the run's answer. `services` are further things its nodes get from
-    `ctx.use`. A fork starts where its checkpoint stands.
+    A run begins with the caller's text in the channel `input_key`, and with the caller's messages (`{role, content}`) at the end of the
+    channel `messages` where a node or a reducer names that channel; nodes find them in `ctx.use(RunScope).input` too. Channels keep their
+    values from one run of a session to the next. Nodes may append to the causal log through the channel `log`, and may pause; a
+    paused node is entered again with the answer's value, or with the decision `{"decision": "deny", "reason"}`.
+
+    The run's answer is what a node writes to the channel `result` as `{"answer": ...}`, else the channel `output`; `result.state` are all
+    channels. `reducers` is channel -> `override | append | keep | merge`, a function `(old, write) -> new`, or a Reducer. `services` are
+    further things its nodes get from `ctx.use`. A fork starts where its checkpoint stands. Raises Invalid for an unknown reducer.
     """
 
     fresh = False
@@ -81,15 +89,33 @@ class GraphProgram:
         *,
         name: str | None = None,
         documents: Iterable[Document] = (),
-        limits: Limits | None = None,
+        reducers: Mapping[str, "str | Combine | Reducer"] | None = None,
         services: Mapping[type, object] | None = None,
+        limits: Limits | None = None,
+        input_key: str = "input",
     ) -> None:
         self.name = name or document.name
         self.document = document
         self.documents: Sequence[Document] = tuple(documents)
         self.nodes: Sequence[Node] = tuple(nodes)
+        self.reducers = {channel: as_reducer(channel, given) for channel, given in (reducers or {}).items()}
         self.limits = limits or Limits()
+        self.input_key = input_key
         self._services = dict(services or {})
+        self._hears = MESSAGES in self.reducers or any(MESSAGES in node.writes or MESSAGES in node.reducers for node in self.nodes)
+
+    def inputs(self, said: Sequence[Message], channels: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The channels that a run begins with beside those that are there; none where the caller said nothing."""
+        spoken = [message for message in said if message.role == "user"]
+        if not spoken:
+            return {}
+        begun: dict[str, Any] = {self.input_key: spoken[-1].text}
+        if self._hears:
+            told = [{"role": message.role, "content": _content(message)} for message in spoken]
+            begun[MESSAGES] = [*(channels.get(MESSAGES) or ()), *told]
+        if channels.get(OUTPUT) is not None and OUTPUT not in self.reducers:
+            begun[OUTPUT] = None  # an earlier run's answer is not this one's
+        return begun
 
     def manifest(self) -> None:
         """Code cannot be stored: another process needs this program given to `open`."""
@@ -109,3 +135,7 @@ class GraphProgram:
 
     def check_answer(self, name: str, arguments: Any, decision: Mapping[str, Any]) -> None:
         """Every answer to a call is fine here; what a node asks itself, it checks itself."""
+
+
+def _content(message: Message) -> Any:
+    return message.content if isinstance(message.content, str) else list(message.content)

@@ -22,6 +22,7 @@ from causeline.run.scope import RunScope
 from causeline.runtime import records
 from causeline.runtime.branch_history import CALLS, LOG, count_step
 from causeline.runtime.event_buffer import EventBuffer
+from causeline.runtime.graph_reports import GraphReports
 from causeline.runtime.interrupts import interrupts_of, waiting_calls
 from causeline.runtime.note_keeping import NoteKeeping
 from causeline.runtime.patient_writes import PatientWrites
@@ -70,6 +71,7 @@ class Recorder:
         self._pauses: Mapping[str, Sequence[str]] = start.pauses
         self._entered = start.entered
         self._wait = start.wait
+        self.inputs = start.inputs
         self._took_context = start.took_context
         self._calls = {call.call_id: call for call in (*start.calls, *start.carried)}
         self._rows = {call.call_id: call for call in start.carried}
@@ -81,6 +83,7 @@ class Recorder:
         self._writing = asyncio.Lock()
         self._failure: BaseException | None = None
         self._started = clock.monotonic()
+        self._reports = GraphReports(clock, self.emit)
         scope.retracted.update(start.told.retracted, start.told.unfinished)
 
     def after_next_step(self, action: Callable[[], None]) -> None:
@@ -151,6 +154,7 @@ class Recorder:
     async def progress(self, item: Finished) -> None:
         """Keep a finished piece of a step. Its number tells it from others at the same place: an inner loop comes there again."""
         row = records.Progress(run=self.run.id, step=item.step, path=list(item.path), index=item.number, port=item.port, writes=item.writes)
+        self._reports.progress(item)
         await self._write(progress=(row,))
 
     # waits
@@ -231,7 +235,7 @@ class Recorder:
     def _checkpoint(self, step: Step, nodes: Sequence[CausalNode]) -> Checkpoint:
         delta: dict[str, Any] = dict(step.delta)
         if step.index == 0:
-            delta["document"] = self.document
+            delta = {**self.inputs.under(delta), "document": self.document}
         appended = [node.id for node in nodes]
         frontier = sorted(self._state.frontier)
         name = checkpoint_id(
@@ -247,8 +251,9 @@ class Recorder:
             position=step.position,
         )
         facts, self.scope.facts = self.scope.facts, {}
-        if step.attempts:
-            facts["attempts"] = [*facts.get("attempts", ()), *map(dict, step.attempts)]
+        attempts = self._reports.attempts(step.attempts)
+        if attempts:
+            facts["attempts"] = [*facts.get("attempts", ()), *map(dict, attempts)]
         if self._pauses:
             facts["pauses"] = dict(self._pauses)
         facts["ms"] = round((self.clock.monotonic() - self._started) * 1000, 3)

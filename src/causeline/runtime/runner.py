@@ -19,9 +19,10 @@ from causeline.runtime.beginning import Answers, Beginning, Fork, Fresh, TakesOv
 from causeline.runtime.branch_history import CALLS, CONTEXT, LOG, RESULT, Branch, context_at, usage_of
 from causeline.runtime.chains import Chains
 from causeline.runtime.feed import Feed
+from causeline.runtime.graph_reports import RunInputs
 from causeline.runtime.left_behind import Left, answers_by_pause, carried_over, left_by_another
 from causeline.runtime.open_ends import calls_left, questions_left, unheard
-from causeline.runtime.program import Program
+from causeline.runtime.program import OUTPUT, GraphProgram, Program
 from causeline.runtime.recorder import WAIT, Recorder
 from causeline.runtime.records import Interrupt, Link, Progress, Run, RunPatch, RunStatus, Session
 from causeline.runtime.run_ends import BROKEN, scope_of
@@ -77,7 +78,9 @@ class Runner:
             LOG: Reducer("log", lambda old, _new: old, stored=False),  # the recorder appends, with the commit
             CALLS: Reducer("calls", lambda _old, new: new, stored=False),
         }
-        self._dispatcher.register_all([program.document, *program.documents], program.nodes, reducers=self._reducers)
+        own = program.reducers if isinstance(program, GraphProgram) else {}
+        self._all_reducers: Mapping[str, Reducer] = {**own, **self._reducers}
+        self._dispatcher.register_all([program.document, *program.documents], program.nodes, reducers=self._all_reducers)
 
     async def load(self, run: Run, deps: object = None) -> Loaded:
         """Open the program, read the run's branch and stand at its next step. Has to be driven then, which closes the program.
@@ -97,7 +100,7 @@ class Runner:
         tip = run.head or run.base
         warm = self.warm.take(run, self.program, tip) if run.head is None else None
         links = await self.store.branch(run.owner, run.session, tip) if tip is not None and warm is None else ()
-        branch = warm if warm is not None else Branch.read(links, self._reducers)
+        branch = warm if warm is not None else Branch.read(links, self._all_reducers)
         beginning = beginning_of(run, branch.head, asked_at=asked[0].checkpoint if asked else None, fresh=self.program.fresh)
         session = await self._session(run)
         scope = _scope(run, asked, session, branch, beginning, links)
@@ -111,6 +114,9 @@ class Runner:
         opened = {**left.opened, **(known if isinstance(beginning, Answers) else {})}
         pauses = dict(branch.head.facts.get("pauses", {})) if beginning.paused and branch.head is not None else {}
         answers = answers_by_pause(pauses, run, asked, opened)
+        inputs: Mapping[str, Any] = {}
+        if run.head is None and isinstance(self.program, GraphProgram):
+            inputs = self.program.inputs(scope.input, branch.channels)
         start = StartingPoint(
             state=branch.state,
             head=tip,
@@ -124,6 +130,7 @@ class Runner:
             opened=opened,
             pauses=pauses,
             entered=frozenset(answers),
+            inputs=RunInputs(inputs, self._all_reducers),
             wait=next((one.writes for one in left.progress if one.port == WAIT), None),
         )
         if left.told.next_number > 1:
@@ -201,19 +208,29 @@ class Runner:
         iri, channels = self.program.document.id, branch.channels
         if not isinstance(beginning, TakesOver):
             channels.pop(RESULT, None)  # how an earlier run ended says nothing of this one
+        channels.update(recorder.inputs.values)
+        deps = recorder.scope.deps
         if isinstance(beginning, Fresh) or not beginning.enters:
-            return self._dispatcher.execute(iri, channels, journal=recorder, services=services, progress=progress)
+            return self._dispatcher.execute(iri, channels, journal=recorder, services=services, progress=progress, deps=deps)
         standing: Mapping[str, Any] = branch.stands["channels"]
         stored = {
             channel: value
             for channel, value in standing.items()
             if channel not in self._reducers and (channel != RESULT or isinstance(beginning, TakesOver))
         }
-        saved = {**branch.stands, "channels": stored, "progress": progress}
+        saved = {**branch.stands, "channels": {**stored, **recorder.inputs.values}, "progress": progress}
         first = beginning.tip.step + 1 if isinstance(beginning, TakesOver) else 0
         limits = replace(self.program.limits, visits=self.program.limits.visits + before) if before else None
         return self._dispatcher.resume(
-            iri, saved, answers=answers, state={LOG: branch.state}, journal=recorder, services=services, first_step=first, limits=limits
+            iri,
+            saved,
+            answers=answers,
+            state={LOG: branch.state},
+            journal=recorder,
+            services=services,
+            first_step=first,
+            limits=limits,
+            deps=deps,
         )
 
     # ending
@@ -229,8 +246,12 @@ class Runner:
         if reason is None:
             reason = "answered" if status == "succeeded" else BROKEN
         pending = list(told.get("pending_tool_call_ids") or ()) if status == "succeeded" else []
-        answer = told.get("answer") if status == "succeeded" else None
+        answer = told.get("answer", self._output(result)) if status == "succeeded" else None
         await self._record(recorder, status, reason, answer=answer, error=error, pending=pending)
+
+    def _output(self, result: Result) -> Any:
+        """What a graph of one's own leaves as its answer, where it leaves no result."""
+        return result.state.get(OUTPUT) if isinstance(self.program, GraphProgram) else None
 
     async def _record(
         self,

@@ -13,7 +13,7 @@ from causeline.models.messages import Message
 from causeline.policy import Clock
 from causeline.run.scope import RunScope
 from causeline.runtime.answering import Answering
-from causeline.runtime.branch_history import Branch
+from causeline.runtime.branch_history import LOG, Branch
 from causeline.runtime.chains import Chains, Level, answering_name
 from causeline.runtime.dispatch import Given
 from causeline.runtime.driving import first_given
@@ -21,7 +21,7 @@ from causeline.runtime.engine_room import GRACE_SECONDS, EngineRoom
 from causeline.runtime.handle import After, RunHandle, RunResult, end_of_chain
 from causeline.runtime.inputs import Prompt, context_object, decisions_by_interrupt, input_messages, tool_definitions
 from causeline.runtime.lease import BEAT_SECONDS, LEASE_SECONDS
-from causeline.runtime.program import Program
+from causeline.runtime.program import GraphProgram, Program
 from causeline.runtime.programs import Build
 from causeline.runtime.records import ACTIVE, CallRow, OnBusy, Run, Session
 from causeline.runtime.run_names import checked_name, given_name, new_name
@@ -284,7 +284,15 @@ class Runtime(Sessions):
             error=run.error,
             answered_by=next((one.answered_by for one in asked if one.answered_by), None),
             usage_total=await self._chains.usage(run),
+            state=await self._channels(run, program),
         )
+
+    async def _channels(self, run: Run, program: Program | None) -> Mapping[str, Any]:
+        """The channels of a graph of one's own as its run left them."""
+        if not isinstance(program, GraphProgram) or run.head is None:
+            return {}
+        links = await self._opened.branch(self.owner, run.session, run.head)
+        return {channel: value for channel, value in Branch.read(links, program.reducers).channels.items() if channel != LOG}
 
     async def final(self, run_id: str) -> RunResult:
         """How the chain of a run ended: the result of the run that answered its questions, or of the one that answered those of that

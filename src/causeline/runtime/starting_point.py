@@ -8,6 +8,7 @@ from causeline.causal import AgentState
 from causeline.run.ledger import Call
 from causeline.runtime.branch_history import no_usage
 from causeline.runtime.event_buffer import ToldSoFar
+from causeline.runtime.graph_reports import RunInputs
 from causeline.runtime.records import Interrupt
 
 
@@ -18,8 +19,8 @@ class StartingPoint:
     `state` is the log at `head`, `session_head` what its first commit expects to find. `calls` are ledger rows that are stored under this
     run, `carried` such as are written under it with its next commit. `known` are questions that keep their id when they are asked again,
     `opened` those that this run holds open; `pauses` are the questions of its checkpoint by the key of the pause, and `entered` the keys
-    that are answered. `wait` is what a process before this one was waiting for, `took_context` the session's next context that its
-    first step takes over.
+    that are answered. `wait` is what a process before this one was waiting for, `took_context` the session's next context and `inputs`
+    the channels that its first step puts on record.
     """
 
     state: AgentState
@@ -35,3 +36,4 @@ class StartingPoint:
     entered: frozenset[str] = frozenset()
     wait: Mapping[str, Any] | None = None
     took_context: Mapping[str, Any] | None = None
+    inputs: RunInputs = field(default_factory=RunInputs)

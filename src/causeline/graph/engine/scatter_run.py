@@ -104,7 +104,9 @@ class ScatterRun:
         self.path = (*host.path, site.name)
         self.step = host.step_of(branch)
         self.seeds = {**seeds(self.scatter.state_input, host.channels), **(state.seeds or {})}
-        self.units = sum(state.tally.values())
+        self.units = self.done = sum(state.tally.values())
+        self.failed = state.tally.get(ERROR, 0)
+        self.retried = state.retried
         self.broken: Exception | None = None
         self.fault: Exception | None = None
 
@@ -258,14 +260,15 @@ class ScatterRun:
         await control.tell(row)
 
     def _row(self, unit: Unit, port: str, writes: Mapping[str, Any], finished: FinishedItem | None = None) -> Progress:
-        control, state = self.host.control, self.state
+        control = self.host.control
         control.rows += 1
         place = (*self.host.place, key_part(self.host.child.plan, self.branch), unit.index)
         tally = None
         if finished is not None:
-            failed = state.tally.get(ERROR, 0) + (port == ERROR)
-            retried = state.retried + bool(finished.attempts)
-            tally = Tally(sum(state.tally.values()) + 1, failed, retried, self.length)
+            self.done += 1
+            self.failed += port == ERROR
+            self.retried += bool(finished.attempts)
+            tally = Tally(self.done, self.failed, self.retried, self.length)
         return Progress(control.steps, place, unit.index, port, writes, control.rows, tally)
 
 

@@ -1,4 +1,4 @@
-"""Scenarios of graphs of one's own: a scatter whose items are documents, an embedded document, a placement that tries again.
+"""Scenarios of graphs of one's own: a scatter whose items are documents, an embedded document, a placement that tries again, two branches.
 
 Nodes have no ledger: one that dies after its effect runs again. So these leave each effect once for its place, as a careful node would.
 """
@@ -38,6 +38,10 @@ def nodes(effects: Path) -> Sequence[Node]:
     def do(ctx: Context) -> Outcome:
         return Outcome("done", {"did": leave(ctx)})
 
+    @node("urn:sweep:item", ("success", "error"))
+    def each(ctx: Context) -> Outcome:
+        return Outcome("success", {"did": leave(ctx)})
+
     @node("urn:sweep:flaky", ("done",))
     def flaky(ctx: Context) -> Outcome:
         if ctx.attempt < 3:
@@ -48,7 +52,7 @@ def nodes(effects: Path) -> Sequence[Node]:
     def total(ctx: Context) -> Outcome:
         return Outcome("done", {"result": {"answer": ctx.state.get("all") or ctx.state.get("did")}})
 
-    return take, do, flaky, total
+    return take, do, each, flaky, total
 
 
 def _inner(name: str) -> Graph:
@@ -113,8 +117,32 @@ def retrying(effects: Path) -> Sequence[Program]:
     return [GraphProgram(document, nodes(effects))]
 
 
+def branching(effects: Path) -> Sequence[Program]:
+    """Two branches: a scatter of documents beside an embedded document and two steps; both add to one list, and they meet."""
+    joined: dict[str, str] = dict.fromkeys(("all-success", "partial", "all-error", "empty"), "join")
+    document = (
+        Graph("urn:sweep:dag:branches")
+        .phase("take", "urn:sweep:take", "pre")
+        .scatter("each", "items", joined, dag="urn:sweep:dag:item", concurrency=2)
+        .gather("join", ["each"], "append", dict.fromkeys(("success", "error", "empty"), "meet"), target="all", field="did")
+        .node("one", "urn:sweep:do", {"done": "inside"})
+        .embed("inside", "urn:sweep:dag:leaf", {"success": "few", "error": "bad"}, state_output={"deep.did": "did"})
+        .scatter("few", "items", dict.fromkeys(joined, "fewer"), node="urn:sweep:item", concurrency=2)
+        .gather("fewer", ["few"], "append", dict.fromkeys(("success", "error", "empty"), "meet"), target="all", field="did")
+        .gather("meet", ["join", "fewer"], "discard", {"success": "sum", "error": "bad", "empty": "bad"})
+        .node("sum", "urn:sweep:sum", {"done": "end"})
+        .terminal("end")
+        .terminal("bad", "failed")
+        .entry("main", "each")
+        .entry("beside", "one")
+        .build()
+    )
+    return [GraphProgram(document, nodes(effects), documents=[_inner("item").build(), _inner("leaf").build()])]
+
+
 GRAPHS = (
     Scenario("scatter", (), once, programs=scattering),
     Scenario("embed", (), once, programs=embedding),
     Scenario("retry", (), once, programs=retrying),
+    Scenario("branches", (), once, programs=branching, branches=True),
 )

@@ -25,13 +25,15 @@ SESSION = "sweep"
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """A client's work on one session. `act` gets the runtime and the agents, one for each of `scripts`, the model's replies; `programs`
-    makes other ones in their place."""
+    makes other ones in their place. Steps of several `branches` may come in another order after a crash: then the channels are compared
+    in place of the head."""
 
     name: str
     scripts: Sequence[Sequence[Mapping[str, Any]]]
     act: Callable[[Runtime, Sequence[Any]], Awaitable[None]]
     options: Mapping[str, Any] | None = None
     programs: Callable[[Path], Sequence[Program]] | None = None
+    branches: bool = False
 
     def agents(self, effects: Path) -> Sequence[Program]:
         """The agents, whose tools write to the file `effects`; or the scenario's own programs."""

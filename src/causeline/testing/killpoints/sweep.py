@@ -12,13 +12,14 @@ import sys
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 from causeline.adapters.stores import open_store
 from causeline.assemble import agent_of
+from causeline.runtime.branch_history import CALLS, LOG
 from causeline.runtime.records import CallRow
 from causeline.runtime.runtime import Runtime
 from causeline.testing.faults import FaultyStore, Kill, When
@@ -30,9 +31,11 @@ Url = Callable[[Path], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What is left when a scenario has ended: the head, what was said, each effect, calls of unknown outcome, and the writes it took."""
+    """What is left when a scenario has ended: the head, the channels, what was said, each effect, calls of unknown outcome, and the writes
+    it took."""
 
     head: str | None
+    channels: Mapping[str, Any]
     messages: Sequence[Any]
     effects: Sequence[str]
     unknown: int
@@ -101,16 +104,16 @@ def _one(scenario: Scenario, place: Path, url: Url, kill: Kill, calm: Seen, tall
         return
     if code == 0:
         # Events are flushed by time, so one run may take a write less than another; then there was nothing to kill.
-        _compare(_read(place), calm, where, tally)
+        _compare(scenario, _read(place), calm, where, tally)
         return
     tally.points += 1
     if _child(scenario, place, url, None) != 0:
         tally.failures.append(f"{where}: going on failed\n{(place / 'failure').read_text(encoding='utf-8')}")
         return
-    _compare(_read(place), calm, where, tally)
+    _compare(scenario, _read(place), calm, where, tally)
 
 
-def _compare(seen: Seen, calm: Seen, where: str, tally: Tally) -> None:
+def _compare(scenario: Scenario, seen: Seen, calm: Seen, where: str, tally: Tally) -> None:
     assert tally.failures is not None
     repeated = [line for line, count in Counter(seen.effects).items() if count > 1]
     tally.repeated += len(repeated)
@@ -119,9 +122,10 @@ def _compare(seen: Seen, calm: Seen, where: str, tally: Tally) -> None:
         tally.failures.append(f"{where}: ran twice: {', '.join(repeated)}")
     if seen.unknown:
         return  # the model was told something else than in the calm run, so the logs rightly part
-    if seen.head != calm.head or seen.messages != calm.messages:
+    found, wanted = (seen.channels, calm.channels) if scenario.branches else (seen.head, calm.head)
+    if found != wanted or seen.messages != calm.messages:
         tally.differing += 1
-        tally.failures.append(f"{where}: head {seen.head} instead of {calm.head}")
+        tally.failures.append(f"{where}: {'channels' if scenario.branches else 'head'} {found} instead of {wanted}")
     if sorted(seen.effects) != sorted(calm.effects):
         tally.lost += 1
         tally.failures.append(f"{where}: effects {seen.effects} instead of {calm.effects}")
@@ -160,6 +164,7 @@ async def _look(runtime: Runtime, store: "FaultyStore", effects: Path) -> dict[s
     rows = await store.rows(CallRow, owner=runtime.owner)
     return {
         "head": head,
+        "channels": {name: value for name, value in (await runtime.branch(SESSION)).channels.items() if name not in (LOG, CALLS)},
         # Without their ids: a message that a dead process had begun is spoken again under another one.
         "messages": [{**one.to_json(), "id": ""} for one in await runtime.messages(SESSION)],
         "effects": effects_in(effects),
