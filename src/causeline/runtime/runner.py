@@ -114,9 +114,6 @@ class Runner:
         opened = {**left.opened, **(known if isinstance(beginning, Answers) else {})}
         pauses = dict(branch.head.facts.get("pauses", {})) if beginning.paused and branch.head is not None else {}
         answers = answers_by_pause(pauses, run, asked, opened)
-        inputs: Mapping[str, Any] = {}
-        if run.head is None and isinstance(self.program, GraphProgram):
-            inputs = self.program.inputs(scope.input, branch.channels)
         start = StartingPoint(
             state=branch.state,
             head=tip,
@@ -130,7 +127,7 @@ class Runner:
             opened=opened,
             pauses=pauses,
             entered=frozenset(answers),
-            inputs=RunInputs(inputs, self._all_reducers),
+            inputs=self._inputs(run, scope, branch),
             wait=next((one.writes for one in left.progress if one.port == WAIT), None),
         )
         if left.told.next_number > 1:
@@ -193,6 +190,12 @@ class Runner:
                 continue
             carried.append(carried_over(scope, call_id, name, arguments, index, before, anew=beginning.calls == "anew"))
         return carried
+
+    def _inputs(self, run: Run, scope: RunScope, branch: Branch) -> RunInputs:
+        """The channels that a graph of one's own begins with: until its first step has them on record."""
+        if run.head is not None or not isinstance(self.program, GraphProgram):
+            return RunInputs()
+        return RunInputs(self.program.inputs(scope.input, branch.channels), self._all_reducers)
 
     def _execute(
         self,
