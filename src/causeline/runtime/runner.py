@@ -149,8 +149,7 @@ class Runner:
             last = list(links)[-1]
             await recorder.notes.after_step(last.nodes, last.checkpoint.step)
         services = {RunScope: scope, Ledger: recorder, Patience: recorder, **self.services, **own}
-        asked_at = next((link.checkpoint for link in links if link.checkpoint.id == run.base), branch.head)
-        before = asked_at.position["visits"] if run.answers and asked_at is not None else 0
+        before = _visits_before(run, branch, links)
         execution = self._execute(beginning, branch, recorder, services, _pieces(left.progress), answers, before)
         return Loaded(run, execution, recorder, branch, _opening(run, beginning, begun=left.told.next_number > 1))
 
@@ -314,6 +313,12 @@ def _scope(
     scope.before = context_at(links, run.base) if run.head is not None else branch.channels.get(CONTEXT) or {}
     scope.asked_by, scope.asked_in, scope.memo = branch.asked_by(), branch.asked_in(), branch.memo
     return scope
+
+
+def _visits_before(run: Run, branch: Branch, links: Sequence[Link]) -> int:
+    """How many visits runs before one that answers have made: they do not count against its own."""
+    asked_at = next((link.checkpoint for link in links if link.checkpoint.id == run.base), branch.head)
+    return asked_at.position["visits"] if run.answers and asked_at is not None else 0
 
 
 def _pieces(progress: Sequence[Progress]) -> Sequence[Mapping[str, Any]]:
