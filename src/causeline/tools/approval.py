@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal, cast
 
 from causeline.errors import words_of
-from causeline.tools.containment import from_outside
+from causeline.graph.engine.containment import from_outside
 
 ApprovalWord = Literal["auto", "ask", "deny", "interactive"]
 MODES: tuple[str, ...] = ("auto", "ask", "deny", "interactive")

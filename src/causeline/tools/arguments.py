@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from causeline.causal import InvalidValue, canonical
 from causeline.errors import words_of
+from causeline.graph.engine.containment import from_outside
 from causeline.models.messages import Json
 from causeline.models.stream import parse_arguments
-from causeline.tools.containment import from_outside
 from causeline.tools.json_schema import shortened
 from causeline.tools.mending import mended
 from causeline.tools.result_json import DEPTH, visible_text

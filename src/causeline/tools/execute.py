@@ -14,12 +14,12 @@ from typing import Any
 
 from causeline.causal import Append, canonical
 from causeline.errors import CauselineError, Invalid, words_of
+from causeline.graph.engine.containment import Crashed, from_outside
 from causeline.models.messages import Json
 from causeline.models.transcript import result_text
 from causeline.models.unicode_text import is_clean
 from causeline.run.ledger import Call
 from causeline.tools.arguments import Prepared, prepare
-from causeline.tools.containment import Crashed, from_outside
 from causeline.tools.json_schema import shortened
 from causeline.tools.result_json import plain, visible_text
 from causeline.tools.tool import InvalidTool, Resource, Tool, ToolContext, ToolError, ToolResult, Waiting

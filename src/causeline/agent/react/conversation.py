@@ -16,6 +16,7 @@ from causeline.agent.react.remember import REMEMBER
 from causeline.agent.system_prompt import render
 from causeline.causal import AgentState, CausalNode, InvalidValue, canonical, project
 from causeline.causal.payload import recalled_text
+from causeline.graph.engine.containment import contained
 from causeline.graph.node import Context
 from causeline.models.emulated_tools import EmulatedTools
 from causeline.models.messages import Json, Message, ToolCall, ToolSpec
@@ -25,7 +26,6 @@ from causeline.models.transcript import Transcript
 from causeline.run.ledger import Call, arguments_hash, derive
 from causeline.run.scope import RunScope, merged, message_id
 from causeline.tools.approval import approves_all
-from causeline.tools.containment import contained
 from causeline.tools.tool import Tool
 from causeline.tools.toolbox import Toolbox
 from causeline.tools.trim import shorten

@@ -12,12 +12,12 @@ from typing import Any
 from causeline.agent.react.conversation import Conversation
 from causeline.errors import words_of
 from causeline.events import RunEvent
+from causeline.graph.engine.containment import from_outside
 from causeline.graph.node import Context
 from causeline.models.model import Attempt, CallDelta, Delta, ReasoningDelta, Reply, Retracted, TextDelta
 from causeline.models.stream import Fold
 from causeline.models.unicode_text import Mender, mend
 from causeline.run.scope import Patience
-from causeline.tools.containment import from_outside
 
 
 class ReplyStream:

@@ -13,8 +13,8 @@ from causeline.agent.answer_format import AnswerFormat
 from causeline.agent.options import Options
 from causeline.causal import InvalidValue, canonical
 from causeline.errors import words_of
+from causeline.graph.engine.containment import from_outside
 from causeline.models.stream import read_json
-from causeline.tools.containment import from_outside
 from causeline.tools.json_schema import first_fault
 
 _FENCE = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from causeline.errors import CauselineError, Unavailable
 from causeline.graph.engine.binding import BoundDocument
+from causeline.graph.engine.containment import Crashed, from_outside
 from causeline.graph.engine.step_events import Emitted, Event, Failure, Journal, LimitReached, Limits, Path, Retry, Status, Step
 from causeline.policy import Clock
 
@@ -336,10 +337,15 @@ class Control:
 
 
 def leaked(error: BaseException, walk: WalkTask, place: str) -> BaseException:
-    """The error itself, unless it is a CancelledError that nobody aimed at this walk: that is a failure of what was waited for."""
-    if isinstance(error, asyncio.CancelledError) and not walk.task.cancelling():
+    """The error itself, unless it is none that may go on: a CancelledError that nobody aimed at this walk is a failure of what was waited
+    for, and whatever else a node raises that is no Exception is a failure of that node."""
+    if isinstance(error, asyncio.CancelledError):
+        if walk.task.cancelling():
+            return error
         return WaitCancelled(f"{place}: something it waited for was cancelled", placement=place)
-    return error
+    if isinstance(error, Exception) or from_outside(error):
+        return error
+    return Crashed(error)
 
 
 def late(place: str, seconds: float) -> NodeTimeout:
