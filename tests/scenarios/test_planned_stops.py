@@ -109,3 +109,12 @@ def test_a_tool_that_will_not_stop_does_not_keep_the_process_from_ending(tmp_pat
     agent, _ = playing([calls(("stubborn", {})), {"text": "done"}], [stubborn])
     assert agent.run_sync("go").answer == "done"
     assert world.effects.lines
+
+
+async def test_a_cancelled_run_names_the_calls_that_had_begun(world: World):
+    agent = writing(world, asyncio.Event())
+    async with world.process(agent) as runtime:
+        await begun(world, runtime, agent)
+        await runtime.cancel("r")
+        result = await runtime.result("r")
+        assert (result.status, [row.call_id for row in result.left_started]) == ("cancelled", ["c0", "c1"])

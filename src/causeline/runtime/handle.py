@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol, Self, cast
 
 from causeline.errors import Refused
 from causeline.events import Event
-from causeline.runtime.records import Interrupt, RunStatus
+from causeline.runtime.records import CallRow, Interrupt, RunStatus
 
 After = int | Literal["now"] | None
 """Which events: those above a number, those that come after this moment, or (None) all from the first."""
@@ -31,7 +31,8 @@ class RunResult:
     as the agent's output type. `usage` is tokens and cost, with those of the runs below it (`own` without, where there are such);
     `usage_total` that of the whole chain of runs that answer each other's questions. `error` `{code, message}` of a failed run.
     `interrupts` are the questions of an interrupted run that are still open, those of runs below it too; `answered_by` is the run that
-    goes on from it, where one has answered some."""
+    goes on from it, where one has answered some. `left_started` are calls that had begun when the run was stopped or failed, and whose
+    outcome nobody knows."""
 
     run_id: str
     session: str
@@ -47,6 +48,7 @@ class RunResult:
     error: Mapping[str, Any] | None = None
     answered_by: str | None = None
     state: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    left_started: Sequence[CallRow] = ()
 
     def __post_init__(self) -> None:
         for name in ("usage", "usage_total"):

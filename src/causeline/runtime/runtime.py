@@ -285,6 +285,7 @@ class Runtime(Sessions):
             answered_by=next((one.answered_by for one in asked if one.answered_by), None),
             usage_total=await self._chains.usage(run),
             state=await self._channels(run, program),
+            left_started=await self._left_started(run),
         )
 
     async def _channels(self, run: Run, program: Program | None) -> Mapping[str, Any]:
@@ -293,6 +294,12 @@ class Runtime(Sessions):
             return {}
         links = await self._opened.branch(self.owner, run.session, run.head)
         return {channel: value for channel, value in Branch.read(links, program.reducers).channels.items() if channel != LOG}
+
+    async def _left_started(self, run: Run) -> Sequence[CallRow]:
+        """Calls that had begun when a run was stopped, and whose outcome nobody knows."""
+        if run.status not in ("cancelled", "failed"):
+            return ()
+        return await self._opened.rows(CallRow, owner=self.owner, run=run.id, status=("started",))
 
     async def final(self, run_id: str) -> RunResult:
         """How the chain of a run ended: the result of the run that answered its questions, or of the one that answered those of that

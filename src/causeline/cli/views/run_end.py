@@ -75,7 +75,13 @@ def _trouble(result: RunResult) -> Sequence[Piece]:
         pending = ", ".join(one_line(one) for one in result.pending_tool_call_ids)
         return (Piece(f"\n{counted(len(result.pending_tool_call_ids), 'call')} for the caller to carry out: {pending}\n", "title"),)
     if result.status == "cancelled":
-        return (Piece("\nThe run was cancelled. What had finished is kept; the session goes on with the next run.\n", "bad"),)
+        return (
+            Piece("\nThe run was cancelled. What had finished is kept; the session goes on with the next run.\n", "bad"),
+            *(
+                Piece(f"left     {one_line(row.name)} ({one_line(row.call_id)}) had begun and may have had its effect\n", "bad")
+                for row in result.left_started
+            ),
+        )
     if result.error is not None:
         return (Piece(f"\nThe run failed: {clean(str(result.error.get('message') or result.error.get('code')))}\n", "bad"),)
     return ()

@@ -9,7 +9,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from causeline.assemble import Agent
 from causeline.models.scripted_model import ScriptedModel
@@ -119,6 +119,33 @@ async def forked(runtime: Runtime, agents: Sequence[Program]) -> None:
     await ended(runtime, agents[0], "go", "r1")
     first = next(one for one in await runtime.checkpoints(SESSION, "r1") if one.node == "call_tools")
     await ended(runtime, agents[0], "another way", "r2", at=first.id)
+
+
+class _Lent:
+    """A store that somebody else opens and closes."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def open(self) -> None:
+        """It is open."""
+
+    async def close(self) -> None:
+        """It stays open."""
+
+
+async def drained(runtime: Runtime, agents: Sequence[Program]) -> None:
+    """A first runtime leaves in good order while calls run; this one goes on."""
+    first = Runtime(cast("Any", _Lent(runtime.store)), owner=runtime.owner, programs=agents)
+    async with first:
+        run = await first.start(agents[0], "go", session=SESSION, run_id="r1")
+        async for event in run.events():
+            if event["type"] == "tool_call_start":
+                break
+    await ended(runtime, agents[0], "go", "r1")
 
 
 async def cancelled(runtime: Runtime, agents: Sequence[Program]) -> None:
