@@ -53,9 +53,9 @@ async def record(*prompts, script=SCRIPT, tools=(pay, stock), **options):
     agent = causeline.Agent(ScriptedModel(script), tools=list(tools), system=SYSTEM, **options)
     async with causeline.open("memory://") as runtime:
         for prompt in prompts or ("buy a pen",):
-            result = await (await runtime.start(agent, prompt, session="shop")).result()
+            result = await (await runtime.start(agent, prompt, session="shop-1")).result()
             assert result.status == "succeeded", result.error
-        return await runtime.export("shop")
+        return await runtime.export("shop-1")
 
 
 async def test_the_same_run_without_its_model_and_its_tools(tmp_path):
@@ -79,7 +79,7 @@ async def test_tools_may_keep_their_schemas_and_turns_follow_each_other():
     assert agent.toolbox.get("pay").description == "Pay somebody."
     ran.clear()
     async with causeline.open("memory://") as runtime:
-        answers = [(await (await runtime.start(agent, prompt, session="shop")).result()).answer for prompt in recorded.prompts]
+        answers = [(await (await runtime.start(agent, prompt, session="shop-1")).result()).answer for prompt in recorded.prompts]
     assert answers == ["You have paid.", "You have paid."]
     assert ran == []
 
@@ -133,10 +133,10 @@ async def test_an_edited_call_is_found_as_it_ran_and_a_person_need_not_be_asked_
     asks = causeline.tool(pay.body.function, approval="ask")
     agent = causeline.Agent(ScriptedModel(SCRIPT[1:2] + SCRIPT[3:4]), tools=[asks, causeline.tools.ask_human], system=SYSTEM)
     async with causeline.open("memory://") as runtime:
-        asked = await (await runtime.start(agent, "pay it", session="shop")).result()
+        asked = await (await runtime.start(agent, "pay it", session="shop-1")).result()
         further = await runtime.answer(asked.run_id, {asked.interrupts[0].id: causeline.edit({"amount": 5})}, agent=agent)
         assert (await further.result()).answer == "You have paid."
-        recorded = Recorded(await runtime.export("shop"))
+        recorded = Recorded(await runtime.export("shop-1"))
     assert [tool.name for tool in recorded.tools([asks])] == ["pay"]
     executed = await recorded.tools()[0].body.run({"amount": 5}, None)
     assert executed.value == "paid 5 to shop"

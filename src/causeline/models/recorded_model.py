@@ -106,9 +106,12 @@ def _likeness(recorded: tuple[str, ...], asked: tuple[str, ...]) -> tuple[int, i
 
 
 def request_lines(system: str | None, messages: Sequence[Message], session: str = "") -> tuple[str, ...]:
-    """A request as lines to compare and to show. The id of the recorded session is an id like any other in a system prompt."""
+    """A request as lines to compare and to show. The id of the recorded session is an id like any other in a system prompt, unless it
+    could as well be a word."""
     prompt = _TIMES.sub("<time>", _IDS.sub("<id>", system or ""))
-    lines = [f"system: {line}" for line in (re.sub(rf"\b{re.escape(session)}\b", "<id>", prompt) if session else prompt).splitlines()]
+    if re.search(r"\d", session):
+        prompt = re.sub(rf"\b{re.escape(session)}\b", "<id>", prompt)
+    lines = [f"system: {line}" for line in prompt.splitlines()]
     calls: dict[str, str] = {}
     for message in messages:
         answered = f" {calls.get(message.tool_call_id, '?')}" if message.tool_call_id else ""
