@@ -3,7 +3,7 @@
 Law: a call that was started and has no result is of unknown outcome from now on; it is never taken for one that did not start.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,13 +11,13 @@ from causeline.run.ledger import Call, arguments_hash
 from causeline.run.scope import RunScope
 from causeline.runtime.beginning import Beginning, TakesOver
 from causeline.runtime.event_buffer import ToldSoFar, told_so_far
-from causeline.runtime.records import CallRow, Interrupt, Progress, Run
+from causeline.runtime.records import CallRow, Interrupt, Link, Progress, Run
 from causeline.runtime.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """Of a run that another process drove: what it told, the ledger rows of its newest step, those of them whose outcome is unknown
+    """Of a run that another process drove: what it told, the ledger rows the log has no results of, those of them whose outcome is unknown
     now, the questions it holds open, and the finished pieces of the step under way."""
 
     told: ToldSoFar = field(default_factory=ToldSoFar)
@@ -27,8 +27,14 @@ class Left:
     progress: Sequence[Progress] = ()
 
 
-async def left_by_another(store: Store, run: Run, beginning: Beginning) -> Left:
-    """Read what a process before this one left; nothing where this is the first."""
+def results_in(links: Sequence[Link], run: str) -> set[str]:
+    """The calls of a run whose results are in the log."""
+    return {node.payload["call_id"] for link in links if link.checkpoint.run == run for node in link.nodes if node.kind == "tool_result"}
+
+
+async def left_by_another(store: Store, run: Run, beginning: Beginning, answered: Collection[str]) -> Left:
+    """Read what a process before this one left; nothing where this is the first. Rows of calls that are `answered` in the log are
+    history."""
     if run.epoch <= 1:
         return Left()
     opened = {
@@ -37,8 +43,7 @@ async def left_by_another(store: Store, run: Run, beginning: Beginning) -> Left:
         if row.checkpoint == run.head
     }
     rows = [row.call for row in await store.rows(CallRow, owner=run.owner, run=run.id)]
-    latest = max((call.step for call in rows), default=0)
-    calls = [call for call in rows if call.step == latest]
+    calls = [call for call in rows if call.call_id not in answered]
     step = beginning.tip.step + 1 if isinstance(beginning, TakesOver) else 0
     return Left(
         told=told_so_far(await events_of(store, run)),

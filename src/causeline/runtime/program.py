@@ -6,6 +6,7 @@ An agent is one kind of program; a graph of somebody's own is another.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from causeline.errors import Invalid
 from causeline.graph import Combine, Document, Limits, Node, Reducer, as_reducer
 from causeline.models.messages import Message
 from causeline.run.scope import RunScope
@@ -71,7 +72,8 @@ class GraphProgram:
     """A graph document of one's own as a program, so that `runtime.start` runs it durably.
 
     A run begins with the caller's text in the channel `input_key`, and with the caller's messages (`{role, content}`) at the end of the
-    channel `messages` where a node or a reducer names that channel; nodes find them in `ctx.use(RunScope).input` too. Channels keep their
+    channel `messages` where a node or a reducer names that channel, and of that in which an agent node keeps its history; nodes find them
+    in `ctx.use(RunScope).input` too. Channels keep their
     values from one run of a session to the next. Nodes may append to the causal log through the channel `log`, and may pause; a
     paused node is entered again with the answer's value, or with the decision `{"decision": "deny", "reason"}`.
 
@@ -102,7 +104,10 @@ class GraphProgram:
         self.limits = limits or Limits()
         self.input_key = input_key
         self._services = dict(services or {})
-        self._hears = MESSAGES in self.reducers or any(MESSAGES in node.writes or MESSAGES in node.reducers for node in self.nodes)
+        named = MESSAGES in self.reducers or any(MESSAGES in node.writes or MESSAGES in node.reducers for node in self.nodes)
+        owners: list[Any] = [getattr(node.fn, "__self__", None) for node in self.nodes]
+        pairs = [owner.hears for owner in owners if hasattr(owner, "hears")]
+        self._hears = {*([MESSAGES] if named else []), *(messages for text, messages in pairs if text == input_key)} - {input_key}
 
     def inputs(self, said: Sequence[Message], channels: Mapping[str, Any]) -> Mapping[str, Any]:
         """The channels that a run begins with beside those that are there; none where the caller said nothing."""
@@ -110,9 +115,9 @@ class GraphProgram:
         if not spoken:
             return {}
         begun: dict[str, Any] = {self.input_key: spoken[-1].text}
-        if self._hears:
+        for channel in self._hears:
             told = [{"role": message.role, "content": _content(message)} for message in spoken]
-            begun[MESSAGES] = [*(channels.get(MESSAGES) or ()), *told]
+            begun[channel] = [*(channels.get(channel) or ()), *told]
         if channels.get(OUTPUT) is not None and OUTPUT not in self.reducers:
             begun[OUTPUT] = None  # an earlier run's answer is not this one's
         return begun
@@ -121,20 +126,45 @@ class GraphProgram:
         """Code cannot be stored: another process needs this program given to `open`."""
 
     async def open(self) -> None:
-        """Nothing to do: what the nodes need they open themselves."""
+        """Open what the nodes hold open during a run, such as toolsets."""
+        for owner in self._owners("open"):
+            await owner.open()
 
     async def close(self) -> None:
-        """Nothing to do."""
+        """A run has ended."""
+        for owner in self._owners("close"):
+            await owner.close()
+
+    async def aclose(self) -> None:
+        """Give back what the nodes hold open beyond a run, such as models."""
+        for owner in self._owners("aclose"):
+            await owner.aclose()
 
     def programs(self) -> Mapping[str, Program]:
-        """None that are known beforehand."""
-        return {}
+        """What the tools of its nodes run as runs of their own, by the name of the tool."""
+        return {name: program for owner in self._owners("programs") for name, program in owner.programs().items()}
 
     def services(self, scope: RunScope) -> Mapping[type, object]:
+        """Raises Invalid for tools of the client, which only an agent can offer."""
+        if scope.client_tools:
+            raise Invalid(f"{self.name} is a graph: it takes no tools of the client; give its nodes what they need")
         return self._services
 
     def check_answer(self, name: str, arguments: Any, decision: Mapping[str, Any]) -> None:
-        """Every answer to a call is fine here; what a node asks itself, it checks itself."""
+        """Raises Invalid where every node that runs tools refuses the decision; what a node asks itself, it checks itself."""
+        owners, refusals = self._owners("check_answer"), list[Invalid]()
+        for owner in owners:
+            try:
+                owner.check_answer(name, arguments, decision)
+            except Invalid as error:
+                refusals.append(error)
+        if owners and len(refusals) == len(owners):
+            raise refusals[0]
+
+    def _owners(self, verb: str) -> list[Any]:
+        """What the nodes are made of, where that can do something: the objects their functions belong to."""
+        owners = {id(owner): owner for node in self.nodes if (owner := getattr(node.fn, "__self__", None)) is not None}
+        return [owner for owner in owners.values() if callable(getattr(owner, verb, None))]
 
 
 def _content(message: Message) -> Any:

@@ -185,6 +185,9 @@ class Recorder:
             check_payload(one.kind, one.payload)
         nodes = apply(self._state, appends, iso(self.clock.now()))
         self._keep_calls(step.writes.get(CALLS) or ())
+        for node in nodes:
+            if node.kind == "tool_result":  # from here on the log has it
+                self._calls.pop(node.payload["call_id"], None)
         self._keep_pauses(step)
         checkpoint = self._checkpoint(step, nodes)
         interrupts = interrupts_of(step, checkpoint, self.run, self.scope.path, {**self._known, **self.opened})
@@ -218,8 +221,6 @@ class Recorder:
     def _keep_calls(self, calls: Sequence[Call]) -> None:
         if not calls:
             return
-        if any(call.call_id not in self._calls for call in calls):
-            self._calls = {}
         for call in calls:
             row = self._unbegun(call) if self._draining is not None else call
             self._calls[call.call_id] = self._rows[call.call_id] = row

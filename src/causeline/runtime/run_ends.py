@@ -6,6 +6,7 @@ from contextlib import suppress
 from causeline.causal import AgentState
 from causeline.errors import CauselineError, words_of
 from causeline.events import RunEvent
+from causeline.models.failures import ModelError
 from causeline.models.messages import Message
 from causeline.policy import Clock
 from causeline.run.scope import RunScope
@@ -20,6 +21,14 @@ from causeline.runtime.times import iso
 
 BROKEN = "tool_error"
 """The stop reason of a run that something else than its model, a limit or a caller ended."""
+
+
+def stop_reason_of(error: BaseException | None) -> str | None:
+    """The stop reason an error stands for, where it says or a model raised it."""
+    if isinstance(error, ModelError):
+        return "model_error"
+    said = error.facts.get("stop_reason") if isinstance(error, CauselineError) else None
+    return said if isinstance(said, str) else None
 
 
 async def end_as_failed(store: Store, feed: Feed, clock: Clock, run: Run, error: BaseException) -> None:

@@ -20,12 +20,12 @@ from causeline.runtime.branch_history import CALLS, CONTEXT, LOG, RESULT, Branch
 from causeline.runtime.chains import Chains
 from causeline.runtime.feed import Feed
 from causeline.runtime.graph_reports import RunInputs
-from causeline.runtime.left_behind import Left, answers_by_pause, carried_over, left_by_another
+from causeline.runtime.left_behind import Left, answers_by_pause, carried_over, left_by_another, results_in
 from causeline.runtime.open_ends import calls_left, questions_left, unheard
 from causeline.runtime.program import OUTPUT, GraphProgram, Program
 from causeline.runtime.recorder import WAIT, Recorder
 from causeline.runtime.records import Interrupt, Link, Progress, Run, RunPatch, RunStatus, Session
-from causeline.runtime.run_ends import BROKEN, scope_of
+from causeline.runtime.run_ends import BROKEN, scope_of, stop_reason_of
 from causeline.runtime.starting_point import StartingPoint
 from causeline.runtime.store import Store
 from causeline.runtime.times import iso
@@ -108,7 +108,7 @@ class Runner:
         scope.path = await Chains(self.store, run.owner).path(run)
         if beginning.hears:
             scope.input = [*await unheard(self.store, run, branch.head), *scope.input]
-        left = await left_by_another(self.store, run, beginning)
+        left = await left_by_another(self.store, run, beginning, results_in(links, run.id))
         carried = await self._carried(run, beginning, branch, left, scope)
         known = await questions_left(self.store, run, beginning.asks) if beginning.asks is not None else {}
         opened = {**left.opened, **(known if isinstance(beginning, Answers) else {})}
@@ -244,7 +244,7 @@ class Runner:
         reason = REASONS.get(result.status) or told.get("stop_reason")
         if result.error is not None and not (error and result.error.code == "failed_terminal"):  # what led there says more
             error = result.error.to_plain()
-            reason = LIMIT_REASONS.get(result.error.code, reason)
+            reason = LIMIT_REASONS.get(result.error.code) or stop_reason_of(result.error.cause) or reason
         if reason is None:
             reason = "answered" if status == "succeeded" else BROKEN
         pending = list(told.get("pending_tool_call_ids") or ()) if status == "succeeded" else []

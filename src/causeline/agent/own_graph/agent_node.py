@@ -47,6 +47,11 @@ class AgentNode:
         self._in_runs: WeakKeyDictionary[RunScope, dict[str, ChannelConversation]] = WeakKeyDictionary()
         self._bare: OrderedDict[int, ChannelConversation] = OrderedDict()
 
+    @property
+    def hears(self) -> tuple[str, str]:
+        """The channel of the text a conversation begins with, and that of its messages."""
+        return self.options.input_key, self.options.messages_key
+
     async def visit(self, ctx: Context) -> Outcome:
         """Show the model the history, and write what it said."""
         history: list[Any] = ctx.state.get(self.options.messages_key) or []

@@ -42,6 +42,9 @@ class ChannelConversation(Conversation):
         self._logged_prompt = ""
         self._logged_goals: list[Any] = []
 
+    def go_on_from(self, memo: dict[str, Any]) -> None:
+        """Nothing: each placement has its own history."""
+
     @property
     def max_repeats(self) -> int:
         """A graph of one's own says itself when it has gone round often enough."""
@@ -63,7 +66,7 @@ class ChannelConversation(Conversation):
     def _follow(self, log: AgentState) -> None:
         """Note which node of the log is which open call, and what of this turn it has already."""
         nodes = log.nodes
-        for position in range(self._folded, len(nodes)):
+        for position in range(self.folded, len(nodes)):
             node = nodes[position]
             match node.kind:
                 case "tool_call":
@@ -78,7 +81,7 @@ class ChannelConversation(Conversation):
                     self._logged_goals.clear()
                 case _:
                     pass
-        self.log, self._folded = log, len(nodes)
+        self.log, self.folded = log, len(nodes)
 
     async def begin(self, text: Any) -> list[Message]:
         """Where the history is empty, `text` begins it: the messages that are new. What users said since the last reply becomes goals."""

@@ -53,6 +53,10 @@ class ToolsNode:
         """Raises Invalid if a decision on a call cannot be carried out."""
         check_decision_on(self.toolbox, name, arguments, decision)
 
+    def programs(self) -> Mapping[str, Any]:
+        """What its tools run as runs of their own."""
+        return {tool.name: tool.program for tool in self.toolbox if tool.program is not None}
+
     async def visit(self, ctx: Context) -> Outcome:
         """Run what can run. Leaves by `done`, by `error` where a failed call ends it, or pauses."""
         await self.open()

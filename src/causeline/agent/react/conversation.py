@@ -56,12 +56,16 @@ class Conversation:
         self.transcript = Transcript(self._shorten)
         self.recalled: dict[str, tuple[str, str]] = {}
         self.folded = 0
-        before: Conversation | None = scope.memo.get("conversation")
-        if before is not None and before.options is options and not scope.client_tools and not before.scope.client_tools:
-            self.transcript, self.recalled, self.folded = before.transcript, before.recalled, before.folded
-        scope.memo["conversation"] = self
+        self.go_on_from(scope.memo)
         self.answer_format = options.answer_format()
         self._specs: tuple[ToolSpec, ...] = toolbox.specs()
+
+    def go_on_from(self, memo: dict[str, Any]) -> None:
+        """Take over what the run before this one has read of the log, and leave it to the next."""
+        before: Conversation | None = memo.get("conversation")
+        if before is not None and before.options is self.options and not self.scope.client_tools and not before.scope.client_tools:
+            self.transcript, self.recalled, self.folded = before.transcript, before.recalled, before.folded
+        memo["conversation"] = self
 
     @classmethod
     def of(cls, ctx: Context) -> "Conversation":

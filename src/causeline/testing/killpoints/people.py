@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from causeline.assemble import Agent
+from causeline.graph import Graph
 from causeline.models.messages import Message
 from causeline.models.scripted_model import ScriptedModel
+from causeline.nodes import react_agent, tool_exec
 from causeline.runtime.interrupts import answer, approve, deny, edit, record
-from causeline.runtime.program import Program
+from causeline.runtime.program import GraphProgram, Program
 from causeline.runtime.records import Interrupt
 from causeline.runtime.runtime import Runtime
 from causeline.testing.killpoints.scenarios import SESSION, Scenario, calls, ended, once, tools
@@ -99,6 +101,16 @@ def questioner(effects: Path) -> Sequence[Program]:
     return [Agent(ScriptedModel([reply, calls("write", start=5), {"text": "done"}]), tools=[ask_human, *tools(effects)])]
 
 
+def two_nodes(effects: Path) -> Sequence[Program]:
+    """The two nodes in a graph of one's own: calls side by side, and one that a person has to approve."""
+    own = tools(effects)
+    script = [calls("write", "look", "alone", "alone"), calls("write", "look", start=5), {"text": "done"}]
+    agent = react_agent(model=ScriptedModel(script), tools=own, tool_approval={"alone": "ask"})
+    graph = Graph("urn:sweep:dag:two-nodes").node("agent", agent).node("tools", tool_exec(tools=own))
+    graph.edge("agent", "tools", when="_tool_call_name!=").edge("tools", "agent").entry("main", "agent")
+    return [GraphProgram(graph.build(), graph.nodes, name="two-nodes")]
+
+
 GATED: Mapping[str, Any] = {"tool_approval": {"alone": "ask"}}
 _SCRIPT = [calls("write", "alone", "alone"), calls("write", start=3), {"text": "done"}]
 PEOPLE = (
@@ -111,6 +123,7 @@ PEOPLE = (
         "flat-client-tool", [[calls("pick", "write", "pick"), calls("write", start=5), {"text": "done"}]], picking, {"graph": "react-flat"}
     ),
     Scenario("unknown-ask", [[calls("risk", "look"), {"text": "done"}]], wondering),
+    Scenario("two-nodes-approval", (), approving, programs=two_nodes),
     Scenario("sub-run", (), once, programs=delegating),
     Scenario("sub-run-approval", (), supervising, programs=supervised),
     Scenario("enqueue", [[calls("write", "look"), {"text": "done"}]], queueing),
