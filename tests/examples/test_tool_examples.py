@@ -12,6 +12,7 @@ PRINTS = {
     "skills.py": (
         "tools: read_skill\nIts text has 4999 characters. Read it with read_skill(name='manual') before you use the skill.\nThree days.\n"
     ),
+    "typed_tools.py": "double words close 4 ['a', 'b']\n",
     "recorded_run.py": "Done. [30]\n-system: You keep the books.\n+system: You keep the books well.\n",
 }
 
