@@ -234,7 +234,7 @@ class Recorder:
         return replace(call, state="pending", attempts=call.attempts - 1)
 
     def _checkpoint(self, step: Step, nodes: Sequence[CausalNode]) -> Checkpoint:
-        delta: dict[str, Any] = dict(step.delta)
+        delta = {**step.delta, **{channel: {"op": "override", "value": value} for channel, value in step.results.items()}}
         if step.index == 0:
             delta = {**self.inputs.under(delta), "document": self.document}
         appended = [node.id for node in nodes]

@@ -89,7 +89,7 @@ class Commits:
             after = next(iter(self.position.branches), None) if site.number in self.child.plan.pre else None
             following = None if after is None else self.child.plan.placements[after.at].name
             position = self._position(None, site, None)
-            event = self._step_event(site, result, result.port, following, delta, position)
+            event = self._step_event(site, result, result.port, following, delta, position, settled=Settled(changes, ready=ready))
         elif self.control.tells:
             event = self._row((*self.place, site.name), result.port, apply.visit_writes(delta, None))
         await self._journal(event, walk)
@@ -217,7 +217,11 @@ class Commits:
             pauses=() if asking is None else tuple(pauses_of(self.child.plan, asking)),
             roles=site.roles,
             state=self.channels.view,
+            results={} if settled is None or not self.bound.ordered else self._results(settled),
         )
+
+    def _results(self, settled: Settled) -> dict[str, Any]:
+        return {channel: settled.ready[channel] for channel, (op, _) in settled.counted.items() if op != PLACE and channel in settled.ready}
 
     def _row(self, place: Path, port: str, writes: Mapping[str, Any]) -> Progress:
         self.control.rows += 1

@@ -66,6 +66,7 @@ class Step:
     execution is after it, `attempts` the tries before the one that counts (`{n, code, wait}`, wait in seconds). A paused visit has the
     port `parked`, itself as `next`, and its open questions as `pauses`. `roles` are those of its node, or the placement's own.
     `state` is a read-only view of the channels, valid until the next event; while a journal is handed the step, the step is not in it yet.
+    `results` are what channels with a reducer of the caller's own come to, for a journal that is to be read without that reducer.
 
     In a document with one entrypoint `position` is whole. With several it is whole in the first step of an execution, and holds
     what changed (`change`, `rows`) in the steps after it, so that a step costs only what it did; `Dispatcher.resume` takes a whole
@@ -84,6 +85,7 @@ class Step:
     pauses: tuple[Pause, ...] = ()
     roles: tuple[str, ...] = ()
     state: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False, compare=False)
+    results: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False, compare=False)
 
     @property
     def attempt(self) -> int:
