@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 import causeline
+from causeline.causal import verify
 from causeline.errors import Invalid
 from causeline.graph import Graph, Outcome, node
 from causeline.policy import RetryPolicy
@@ -98,6 +99,15 @@ async def test_how_far_a_scatter_is_is_told_and_its_retries_are_on_record(store)
             (["fan", 1], 1, "ConnectionError"),
             (["fan", 2], 1, "ValueError"),
         ]
+
+
+async def test_what_was_said_is_in_the_history_and_the_log_is_read_without_the_program(store):
+    async with runtime(store, words()) as rt:
+        await (await rt.start("words", "a b", session="s")).result()
+    async with runtime(store) as rt:
+        assert [(one.role, one.content) for one in await rt.messages("s")] == [("user", "a b")]
+        assert (await rt.branch("s")).channels["count"] == 2
+        verify(await rt.export("s"))
 
 
 async def test_options_of_a_program(store):

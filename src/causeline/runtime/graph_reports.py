@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from causeline.causal import Append
 from causeline.events import RunEvent
 from causeline.graph import Channels, Progress, Reducer
+from causeline.models.messages import Message
 from causeline.policy import Clock
 
 EVERY = 0.1
@@ -50,3 +52,13 @@ class RunInputs:
         begun = Channels(self.values, self.reducers)
         begun.replay({channel: change for channel, change in delta.items() if channel in self.values})
         return {**delta, **{channel: {"op": "override", "value": begun.values[channel]} for channel in self.values}}
+
+    def heard(self, step: int, said: Sequence[Message], appends: Sequence[Append]) -> Sequence[Append]:
+        """What the first step adds to the log: also what users said, where its node does not add that itself."""
+        if step or not self.values or any(append.kind == "goal" for append in appends):
+            return appends
+        spoken = [message for message in said if message.role == "user"]
+        return [
+            *(Append("goal", {"text": one.text} if isinstance(one.content, str) else {"parts": list(one.content)}) for one in spoken),
+            *appends,
+        ]

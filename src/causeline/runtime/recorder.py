@@ -180,7 +180,7 @@ class Recorder:
             self._after_step()
 
     async def _take(self, step: Step) -> Sequence[CausalNode]:
-        appends = step.writes.get(LOG) or ()
+        appends = self.inputs.heard(step.index, self.scope.input, step.writes.get(LOG) or ())
         for one in appends:
             check_payload(one.kind, one.payload)
         nodes = apply(self._state, appends, iso(self.clock.now()))
