@@ -13,6 +13,7 @@ from causeline.cli.signals import on_signal
 from causeline.cli.views.clean_text import one_line
 from causeline.cli.views.terminal import Terminal
 from causeline.cli.views.trace import asked
+from causeline.cli.worker_processes import run_together
 from causeline.errors import Missing
 from causeline.runtime.records import Run
 from causeline.runtime.runtime import Runtime
@@ -25,6 +26,7 @@ def command(
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Drive at most so many runs at the same time.")] = 16,
     grace: Annotated[float, typer.Option(min=0, help="Seconds that begun calls may take to finish when it is told to stop.")] = 30.0,
+    processes: Annotated[int, typer.Option(min=1, help="Workers to start, each a process of its own with so many runs at a time.")] = 1,
     store: Store = DEFAULT_STORE,
 ) -> None:
     """Drive the runs that nobody drives, until told to stop.
@@ -32,9 +34,13 @@ def command(
     Those are queued runs, and runs whose process is gone. Any number of workers may share a store; each run is driven by one of
     them. A line says which run is taken, and one how it ended. SIGTERM and Ctrl-C drain it: it takes nothing new, hands its runs
     back once the calls that have begun are finished, and leaves with 0. Another worker goes on with them at once. A second signal
-    stops at once.
+    stops at once. With --processes it does this in several processes, which end together.
     """
     own_store(store, "a worker")
+    if processes > 1:
+        agents = [word for one in agent or () for word in ("--agent", one)]
+        limits = ("--concurrency", str(concurrency), "--grace", str(grace), "--store", store)
+        raise typer.Exit(run_together(processes, [*agents, *limits]))
 
     async def work() -> None:
         agents = [agent_from(file, store) for file in agent or ()]

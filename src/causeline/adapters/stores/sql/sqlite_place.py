@@ -36,13 +36,6 @@ class SqlitePlace:
             raise
         return connection
 
-    def second_writer(self) -> sqlite3.Connection:
-        """A connection that never waits, neither for other processes nor for pages to be written back. The file is made already."""
-        connection = self._connect(str(self.path), 0.0)
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA wal_autocheckpoint = 0")
-        return connection
-
     def reader(self) -> sqlite3.Connection:
         """A connection that reads, beside one that writes."""
         connection = self._connect(str(self.path), self.patience)
@@ -91,7 +84,7 @@ class SqlitePlace:
 
     @staticmethod
     def _connect(path: str, patience: float) -> sqlite3.Connection:
-        connection = sqlite3.connect(path, timeout=patience, isolation_level=None, cached_statements=256, check_same_thread=False)
+        connection = sqlite3.connect(path, timeout=patience, isolation_level=None, cached_statements=256)
         connection.execute("PRAGMA cache_size = -8192")
         connection.execute("PRAGMA journal_size_limit = 67108864")
         return connection
