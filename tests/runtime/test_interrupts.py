@@ -48,6 +48,7 @@ async def test_answers_come_in_any_order_and_each_call_runs_once_with_its_own(st
         run = await rt.answer(first.run_id, {before[order[0]].id: approve()})
         second = await run.result()
         assert [one["type"] for one in await told(run) if one["type"] == "text_message_start"] == []
+        assert "b" not in {one.get("tool_call_id") for one in await told(run)}, "what has a result is not told again"
         assert (second.status, by_call(second)[order[1]].id) == ("interrupted", before[order[1]].id)
         assert sorted(scene.done) == sorted(["b:write 2", f"{order[0]}:pay {1 if order[0] == 'a' else 3}"])
         assert scene.asked == 1

@@ -23,7 +23,8 @@ class RunScope:
     with the run, `before` the context object of the branch as the run found it. `answers` maps call ids to
     decisions `{decision, value?, reason?, by?}`, `answers_below` maps interrupts of runs below this one to theirs. `path` names the agents
     from the top one to this run's. `asked_by` is the id of the message with the calls that are open, `asked_in` maps those of an earlier
-    run to that run. `retracted` are ids of messages that a process before this one began and did not finish. `facts` belong to the
+    run to that run. `settled` are open calls that had a result before this run began. `retracted` are ids of messages that a process
+    before this one began and did not finish. `facts` belong to the
     step under way: the recorder takes them with the step's commit and leaves an empty dict. `deps` is an object of the caller's for tools
     and nodes; it is never stored. `metadata` is the session's; `next_context` is the context object that was put for the session's
     next run, which takes it in place of `before`. `memo` keeps what is derived from the log alone for
@@ -43,6 +44,7 @@ class RunScope:
     path: Sequence[str] = ()
     asked_by: str = ""
     asked_in: dict[str, str] = field(default_factory=dict[str, str])
+    settled: frozenset[str] = frozenset()
     retracted: set[str] = field(default_factory=set[str])
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
     deps: Any = None

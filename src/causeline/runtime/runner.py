@@ -13,7 +13,7 @@ from causeline.errors import CauselineError
 from causeline.events import RunEvent
 from causeline.graph import Dispatcher, Execution, Reducer, Result
 from causeline.policy import Clock
-from causeline.run.ledger import Call, Ledger
+from causeline.run.ledger import FINISHED, Call, Ledger
 from causeline.run.scope import Notes, Patience, RunScope
 from causeline.runtime.beginning import Answers, Beginning, Fork, Fresh, TakesOver, beginning_of
 from causeline.runtime.branch_history import CALLS, CONTEXT, LOG, RESULT, Branch, context_at, usage_of
@@ -180,6 +180,8 @@ class Runner:
             return ()
         mine = {call.call_id: call for call in left.calls}
         earlier = await calls_left(self.store, run, branch.head)
+        if beginning.calls != "anew":
+            scope.settled = frozenset(call_id for call_id, call in earlier.items() if call.state in FINISHED)
         carried: list[Call] = []
         for index, (call_id, (_, name, arguments)) in enumerate(branch.transcript.open.items()):
             before = earlier.get(call_id)

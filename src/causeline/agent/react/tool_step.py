@@ -48,6 +48,8 @@ class ToolStep:
     async def run(self) -> None:
         """Announce the calls, settle what needs no running, then run the rest group by group."""
         for call in self.calls.values():
+            if call.call_id in self.talk.scope.settled:
+                continue  # the run that carried it out has told of it
             announce(self.ctx, as_edited(self.talk, call, self.talk.scope.answers.get(call.call_id)), self.talk.scope)
         ready: dict[str, Call] = {}
         asked: list[Call] = []
@@ -166,7 +168,8 @@ class ToolStep:
         await self.ledger.finish(row)
 
     def _tell(self, row: Call) -> None:
-        tell_result(self.ctx, row, self.talk.scope)
+        if row.call_id not in self.talk.scope.settled:
+            tell_result(self.ctx, row, self.talk.scope)
 
     def _ask(self, call: Call, permission: Permission) -> Sequence[Call]:
         """Note a question to a person. Returns the call's row if it changes: from now on it waits for the answer."""
