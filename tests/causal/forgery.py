@@ -16,7 +16,7 @@ HASHED = ("parent", "run", "path", "node", "port", "next", "appended", "frontier
 def forged(bundle):
     """The bytes of a changed bundle, with a fresh digest."""
     rest = {key: value for key, value in bundle.items() if key != "digest"}
-    return canonical(rest | {"digest": sha256(canonical(rest, depth=240)).hexdigest()}, depth=240)
+    return canonical(rest | {"digest": sha256(canonical(rest, depth=250)).hexdigest()}, depth=250)
 
 
 def refused(data, head=None, **options):

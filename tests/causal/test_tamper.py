@@ -219,3 +219,15 @@ def test_wrong_frames_and_references_are_refused(change, told):
     change(bundle)
     with pytest.raises(VerifyError, match=told):
         verify_export(forged(bundle))
+
+
+@pytest.mark.parametrize("field", ["delta", "position", "path", "next"])
+def test_a_checkpoint_too_deep_for_an_id_is_refused_by_name(field):
+    """Deep enough for no checkpoint, and not too deep for a bundle."""
+    bundle = opened()
+    deep: list = []
+    for _ in range(241):
+        deep = [deep]
+    bundle["checkpoints"][0][field] = {"a": deep} if field == "delta" else deep
+    fault = refused(forged(bundle))
+    assert (fault.node_id, fault.index) == (bundle["checkpoints"][0]["id"], 0)

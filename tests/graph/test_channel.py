@@ -258,3 +258,18 @@ async def test_the_inner_run_goes_no_faster_than_it_is_read():
         assert len(ran) <= expected + 5
     await reader.aclose()
     assert inner.status == "cancelled"
+
+
+async def test_a_reader_that_leaves_a_channel_of_an_execution_stops_the_execution():
+    async def tick(ctx):
+        await asyncio.sleep(0)
+        return "done"
+
+    graph = Graph("urn:t:left").node("a", tick, {"done": "b"}).node("b", tick, {"done": "c"}).node("c", tick, {"done": "end"})
+    execution = dispatcher(graph.terminal("end")).execute("urn:t:left")
+    channel = StreamChannel.from_execution(execution, lambda event: [event.node])
+    async for _ in channel:
+        break
+    await channel.aclose()
+    assert execution.status == "cancelled"
+    assert not others()

@@ -309,3 +309,18 @@ def test_a_loop_counts_once_however_long_it_is() -> None:
     (finding,) = check(graph.terminal("end").build())
     assert (finding.code, finding.path) == ("endless_loop", "nodes[1].outputs")
     assert "and 2994 more" in finding.message
+
+
+def test_what_is_found_does_not_depend_on_the_order_placements_are_written_in():
+    def made(*names: str) -> list[str]:
+        graph = Graph("urn:x:order").entry("main", "start")
+        routes = {
+            "start": {"ready": "slip", "error": "bad"},
+            "slip": {"ready": "end", "error": "nowhere"},
+            "lost": {"ready": "end", "error": "bad"},
+        }
+        for name in names:
+            graph.node(name, "urn:n:x", routes[name])
+        return sorted(one.code for one in check(graph.terminal("end").terminal("bad", "failed").build()))
+
+    assert made("start", "slip", "lost") == made("start", "lost", "slip") == ["dangling_route", "unreachable"]

@@ -308,3 +308,15 @@ def test_random_documents_come_through_bytes_and_through_the_rdf_shape(plain: di
     linked = load(json.dumps(dump_linked(loaded)))
     assert (linked.plain, linked.hash) == (loaded.plain, loaded.hash)
     assert linked.placements == loaded.placements
+
+
+def test_a_document_in_an_array_or_alone_in_a_graph_is_that_document():
+    plain = orders()
+    alone = load(json.dumps(plain))
+    context = {"@context": {"x": "urn:other:"}}
+    for wrapped in ([plain], [[plain]], {"@graph": [plain]}, {**context, "@graph": [plain]}, [{"@graph": plain}]):
+        document = load(json.dumps(wrapped))
+        assert document.hash == alone.hash
+        assert [list(one.sources) for one in document.placements.values() if isinstance(one, Gather)] == [
+            list(one.sources) for one in alone.placements.values() if isinstance(one, Gather)
+        ]
