@@ -5,6 +5,7 @@ here, so one agent serves any number of runs at the same time.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -147,12 +148,23 @@ def remember_tool(options: Options) -> Tool:
     )
 
 
+@cache
+def _react() -> Document:
+    """Read once a process; documents do not change."""
+    return load(resources.files("causeline.agent.react").joinpath("react.jsonld").read_bytes())
+
+
+@cache
+def _react_flat() -> Document:
+    return flat_document()
+
+
 def _document(options: Options) -> Document:
     """The document an agent runs on: one of the two that come with causeline, or the caller's own."""
     if options.graph == "react":
-        return load(resources.files("causeline.agent.react").joinpath("react.jsonld").read_bytes())
+        return _react()
     if options.graph == "react-flat":
-        return flat_document()
+        return _react_flat()
     if isinstance(options.graph, Document):
         return options.graph
     path = Path(options.graph)
