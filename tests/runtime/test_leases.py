@@ -322,3 +322,29 @@ async def test_a_slow_store_slows_a_run_and_changes_nothing(tmp_path):
     async with runtime(store, agent) as rt:
         assert (await (await rt.start(agent, "go", session="s")).result()).answer == "done"
         assert sorted(effects) == [1, 2, 3]
+
+
+def test_a_run_that_is_resumed_right_after_opening_is_not_held_by_the_one_who_opened(tmp_path):
+    """Opening brings on what a dead process left; asking for the same run in that moment is no conflict."""
+
+    async def first():
+        @causeline.tool(idempotent=True)
+        async def work(n: int) -> str:
+            """Works."""
+            append(tmp_path / "effects", str(n))
+            if n == 3:
+                die()
+            return f"worked {n}"
+
+        agent = causeline.Agent(ScriptedModel(LOOP), tools=[work])
+        rt = await runtime(store_at("sqlite", tmp_path), agent).__aenter__()
+        await (await rt.start(agent, "go", session="s", run_id="r1")).result()
+
+    async def second():
+        agent = working([], idempotent=True)
+        async with causeline.open(f"sqlite:///{tmp_path}/store.db", agents=[agent]) as rt:
+            answers = [(await (await rt.resume("r1")).result()).answer for _ in range(3)]
+            return answers, (await rt.run("r1")).epoch
+
+    assert ended(spawn(first)) == -9
+    assert asyncio.run(second()) == (["done"] * 3, 2)

@@ -264,14 +264,17 @@ class LocalDispatch:
     # another process's run
 
     async def _take_over(self, run: Run, given: Given) -> None:
-        if run.status == "running" and not await self.gone(run):
-            raise Conflict(f"run {run.id} is held by {describe(run.holder)}, which is alive", code="run_held", run=run.id)
-        if await self.driving.claim(run, given):
+        held = run.status == "running" and not await self.gone(run)
+        if not held and await self.driving.claim(run, given):
             return
+        if self.driving.has(run.key):
+            return  # this process has brought it on by itself in the meantime
         fresh = next(iter(await self.store.rows(Run, owner=run.owner, id=run.id)), None)
-        if fresh is None or fresh.status != "queued":
-            raise Conflict(f"run {run.id} was taken by somebody else just now", code="run_held", run=run.id)
-        self._wait(fresh, given)  # others of its session come first
+        if fresh is not None and fresh.status == "queued":
+            self._wait(fresh, given)  # others of its session come first
+        elif fresh is not None and fresh.status == "running":
+            who = f"is held by {describe(fresh.holder)}, which is alive" if held else "was taken by somebody else just now"
+            raise Conflict(f"run {run.id} {who}", code="run_held", run=run.id)
 
     async def _bury(self, owner: str, run_id: str) -> None:
         """End a cancelled run whose process is gone, so that its session is free again: with its program where that is known, else
