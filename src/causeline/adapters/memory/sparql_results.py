@@ -1,12 +1,14 @@
 """What pyoxigraph answers, as plain JSON values; and which queries are refused before they run."""
 
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
 
 import pyoxigraph as ox
 
-from causeline.errors import Invalid
+from causeline.errors import Exhausted, Invalid
+
+T = TypeVar("T")
 
 _STRING = "http://www.w3.org/2001/XMLSchema#string"
 _LANG_STRING = "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString"
@@ -33,9 +35,9 @@ def _character(escape: re.Match[str]) -> str:
     return chr(code) if code < 0x110000 else " "
 
 
-def answer(store: ox.Store, sparql: str, **where: Any) -> Any:
+def answer(store: ox.Store, sparql: str, *, most: int | None = None, **where: Any) -> Any:
     """SELECT: a list of `{variable: {type, value, datatype?, lang?}}`; ASK: a bool; CONSTRUCT and DESCRIBE: N-Triples text.
-    Raises Invalid for a query that is not well formed."""
+    Raises Invalid for a query that is not well formed, Exhausted for more than `most` rows."""
     check_query(sparql)
     try:
         result = store.query(sparql, **where)
@@ -43,12 +45,20 @@ def answer(store: ox.Store, sparql: str, **where: Any) -> Any:
             return bool(result)
         if isinstance(result, ox.QuerySolutions):
             names = [(variable, variable.value) for variable in result.variables]
-            return [{name: plain(term) for variable, name in names if (term := solution[variable]) is not None} for solution in result]
-        return triples_text(result)
+            rows = _bounded(result, most)
+            return [{name: plain(term) for variable, name in names if (term := solution[variable]) is not None} for solution in rows]
+        return triples_text(_bounded(result, most))
     except (SyntaxError, ValueError) as error:
         raise Invalid(f"the SPARQL query is not well formed: {error}", code="sparql") from error
     except OSError as error:
         raise Invalid(f"the SPARQL query cannot be evaluated: {error}", code="sparql") from error
+
+
+def _bounded(rows: Iterable[T], most: int | None) -> Iterator[T]:
+    for number, row in enumerate(rows):
+        if most is not None and number >= most:
+            raise Exhausted(f"the answer has more than {most:,} rows; add a LIMIT", code="query_limit")
+        yield row
 
 
 def triples_text(triples: Iterable[Any]) -> str:
