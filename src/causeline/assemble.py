@@ -10,6 +10,7 @@ from typing import Any, Literal, Never
 
 from causeline import graph
 from causeline.adapters.hcl import read_hcl
+from causeline.adapters.memory.query_process import QueryProcess
 from causeline.adapters.models.model_names import Candidate, Fault, candidates
 from causeline.adapters.stores import open_store
 from causeline.adapters.stores.opened_memory import MemoryStore
@@ -216,6 +217,7 @@ def open(
         adopts=bool(agents) if adopts is None else adopts,
         heart_store=None if url.startswith("memory:") else lambda: open_store(url),
         grace=grace,
+        queries=QueryProcess(),
     )
 
 

@@ -182,6 +182,16 @@ def test_why_of_no_node_says_where_nodes_are_listed(told):
     assert "session s9" in ended.err
 
 
+def test_provenance_is_asked_in_sparql(told):
+    query = 'SELECT ?said { ?node ns:kind "answer" ; ns:text ?said }'
+    assert told("query", query).out.splitlines() == ["said", "It is a word."]
+    assert told("query", query, "--json", "--session", "s1").last == [{"said": {"type": "literal", "value": "It is a word."}}]
+    assert told("query", "ASK { ?run a ns:Run }").out == "yes\n"
+    assert told("query", "CONSTRUCT { ?c ?p ?o } { ?c a ns:Call ; ?p ?o }").out.count("urn:causeline:call:r1/") > 3
+    assert told("query", "SELECT * { ?s ns:nothing ?o }").out == "nothing found\n"
+    assert (told("query", "SELECT").code, told("query", "ASK {}", "--session", "s9").code) == (1, 1)
+
+
 def test_recall_cites_what_it_says(told):
     found = told("recall", "s1", "--json").last
     assert "It is a word." in found["text"]

@@ -17,6 +17,7 @@ from causeline.api.log_routes import log_routes
 from causeline.api.request_limits import Guard, RequestLimits
 from causeline.api.run_routes import run_routes
 from causeline.api.session_routes import session_routes
+from causeline.api.sparql_routes import sparql_routes
 from causeline.assemble import open as open_runtime
 from causeline.runtime.program import Program
 from causeline.runtime.runtime import Runtime
@@ -82,7 +83,7 @@ def tokens_from_environment() -> Mapping[str, str]:
 
 def _routes(doors: Doors) -> APIRouter:
     routes = APIRouter()
-    for part in (agent_routes, session_routes, run_routes, log_routes, agui_routes):
+    for part in (agent_routes, session_routes, run_routes, log_routes, sparql_routes, agui_routes):
         routes.include_router(part(doors))
     return routes
 

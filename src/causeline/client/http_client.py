@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar, cast
 import httpx2
 
 from causeline.causal import AgentState, CausalNode, verify_export
-from causeline.client.rows import call_row, record
+from causeline.client.rows import call_row, plain_answer, record
 from causeline.client.transport import Transport
 from causeline.events import Event
 from causeline.models.messages import Message
@@ -202,13 +202,7 @@ class Client:
 
     async def query(self, sparql: str, *, session: str | None = None) -> Any:
         """SPARQL over the caller's provenance, in the shapes of `Runtime.query`."""
-        query = {"query": sparql, "session": session}
-        data = await self._server.data("GET", "/v1/sparql", query=query)
-        try:
-            found = json.loads(data)
-        except ValueError:
-            return data.decode()
-        return found["boolean"] if "boolean" in found else found["results"]["bindings"]
+        return plain_answer(await self._server.answer("/v1/sparql", {"query": sparql, "session": session}))
 
     async def checkpoint(self, checkpoint: str) -> Checkpoint:
         return record(Checkpoint, await self._server.json("GET", f"/v1/checkpoints/{checkpoint}"))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from causeline.run.ledger import Call
 from causeline.runtime.handle import RunResult
@@ -29,3 +29,18 @@ def call_row(row: Mapping[str, Any]) -> CallRow:
 @cache
 def _names(kind: type) -> frozenset[str]:
     return frozenset(field.name for field in fields(kind))
+
+
+def plain_answer(reply: Any) -> Any:
+    """A reply in the SPARQL results format as `Runtime.query` gives it; text stays text."""
+    if not isinstance(reply, dict):
+        return reply
+    answer = cast("dict[str, Any]", reply)
+    if "boolean" in answer:
+        return answer["boolean"]
+    rows: list[dict[str, dict[str, Any]]] = answer["results"]["bindings"]
+    return [{name: _term(term) for name, term in row.items()} for row in rows]
+
+
+def _term(term: Mapping[str, Any]) -> dict[str, Any]:
+    return {"lang" if key == "xml:lang" else key: value for key, value in term.items()}

@@ -37,6 +37,11 @@ class Transport:
         headers = {"Content-Type": "application/json"} if content is not None else {}
         return (await self._send(method, path, content=content, params=_given(query), headers=headers)).content
 
+    async def answer(self, path: str, query: Mapping[str, Any]) -> Any:
+        """A reply that is JSON, or else text."""
+        response = await self._send("POST", path, data=_given(query))
+        return response.json() if "json" in response.headers.get("content-type", "") else response.text
+
     @asynccontextmanager
     async def lines(self, path: str, *, after: int | None) -> AsyncGenerator[AsyncIterator[str] | None]:
         """The lines of an event stream; None where the server has nothing to tell."""

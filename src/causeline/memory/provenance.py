@@ -4,6 +4,8 @@ Law: a query sees the statements that were added for its owner, and no others. O
 what was added is gone then, and is added again by whoever asks next.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from causeline.errors import Exhausted
@@ -13,6 +15,14 @@ class QueryTooLong(Exhausted):
     """A query was stopped: it took too long, or its answer or its memory was too large."""
 
     code = "query_limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a query came to. `variables` are those of a SELECT in their order, None for another form; `value` as `Runtime.query` has it."""
+
+    variables: Sequence[str] | None
+    value: Any
 
 
 class QueryEngine(Protocol):
@@ -33,7 +43,7 @@ class QueryEngine(Protocol):
         """Remove a graph."""
         ...
 
-    async def query(self, owner: str, sparql: str, graph: str | None, timeout: float) -> Any:
+    async def query(self, owner: str, sparql: str, graph: str | None, timeout: float) -> Answer:
         """Answer over all of the owner's graphs, or one. Raises Invalid for a query that is not well formed, and QueryTooLong."""
         ...
 

@@ -66,13 +66,13 @@ class Session:
     """Statements about one session of one owner, in the graph of that session."""
 
     def __init__(self, session: str, owner: str) -> None:
-        self.session = session
+        self._place = quote(session, safe="._:-~", errors="replace")
         self.graph = named("session", session)
         self.owner = named("owner", owner)
 
     def node(self, name: str) -> str:
         """The subject of a causal node."""
-        return f"urn:causeline:node:{name}@{self.session}"
+        return f"{named('node', name)}@{self._place}"
 
     def run(self, row: RunFacts) -> Iterator[Quad]:
         """A run."""

@@ -9,12 +9,14 @@ from typing import Any
 
 from causeline.errors import Misuse
 from causeline.memory.long_term import Memories
+from causeline.memory.provenance import QueryEngine
 from causeline.policy import Clock
 from causeline.run.scope import Recall, SubRuns
 from causeline.runtime.feed import Feed
 from causeline.runtime.local_dispatch import LocalDispatch
 from causeline.runtime.program import Program
 from causeline.runtime.programs import Build, Programs
+from causeline.runtime.provenance_view import Provenance
 from causeline.runtime.run_recall import LogRecall
 from causeline.runtime.store import Store
 from causeline.runtime.sub_runs import RunsBelow
@@ -39,12 +41,14 @@ class EngineRoom:
         grace: float,
         lease_seconds: float,
         beat_seconds: float,
+        queries: QueryEngine | None = None,
     ) -> None:
         self.store = store
         self.clock = clock
         self.feed = Feed(store)
         self.programs = Programs(programs, build)
         self.grace = grace
+        self.provenance = Provenance(store, queries)
         self._adopts = adopts
         self._adopting: asyncio.Task[None] | None = None
         self._open = self._closed = False
@@ -81,6 +85,7 @@ class EngineRoom:
         try:
             await self.dispatch.close(self.grace)
         finally:
+            await self.provenance.close()
             await self.store.close()
             await self.programs.close()
 

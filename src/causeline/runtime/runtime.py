@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from causeline.errors import Conflict, Invalid, Unavailable
 from causeline.events import Event
+from causeline.memory.provenance import Answer, QueryEngine
 from causeline.models.messages import Message
 from causeline.policy import Clock
 from causeline.run.scope import RunScope
@@ -23,6 +24,7 @@ from causeline.runtime.inputs import Prompt, context_object, decisions_by_interr
 from causeline.runtime.lease import BEAT_SECONDS, LEASE_SECONDS
 from causeline.runtime.program import GraphProgram, Program
 from causeline.runtime.programs import Build
+from causeline.runtime.provenance_view import TIMEOUT
 from causeline.runtime.records import ACTIVE, CallRow, OnBusy, Run, Session
 from causeline.runtime.run_names import checked_name, given_name, new_name
 from causeline.runtime.session_verbs import Sessions
@@ -37,7 +39,7 @@ class Runtime(Sessions):
     `deps` is an object for tools and nodes of runs that come with none; `adopts` says that runs which other processes left go on
     here when this is opened, where their agent is given. `grace` is how many seconds begun calls may take to finish when it is
     closed. `heart_store` makes a store of its own for a heartbeat in a thread. `lease_seconds` and `beat_seconds` are how long another
-    process may be silent before its runs are taken over, and how often this one speaks.
+    process may be silent before its runs are taken over, and how often this one speaks. `queries` is what answers SPARQL.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Runtime(Sessions):
         grace: float = GRACE_SECONDS,
         lease_seconds: float = LEASE_SECONDS,
         beat_seconds: float = BEAT_SECONDS,
+        queries: QueryEngine | None = None,
         room: EngineRoom | None = None,
     ) -> None:
         super().__init__(store, owner, clock or (room.clock if room is not None else SystemClock()))
@@ -70,6 +73,7 @@ class Runtime(Sessions):
             grace=grace,
             lease_seconds=lease_seconds,
             beat_seconds=beat_seconds,
+            queries=queries,
         )
         self.feed = self.room.feed
         self._dispatch = self.room.dispatch
@@ -305,6 +309,27 @@ class Runtime(Sessions):
         """How the chain of a run ended: the result of the run that answered its questions, or of the one that answered those of that
         one, and so on. Waits for each; the last may be interrupted itself. Raises as `result`."""
         return await end_of_chain(self, run_id)
+
+    # provenance
+
+    async def query(self, sparql: str, *, session: str | None = None, timeout: float = TIMEOUT) -> Any:
+        """SPARQL over what led to what in this owner's sessions, or in one of them. SELECT: a list of `{variable: {type, value,
+        datatype?, lang?}}`; ASK: a bool; CONSTRUCT and DESCRIBE: N-Triples text. The prefixes prov, ns, rdfs, rdf and xsd are known.
+
+        Raises Invalid for a query that is not well formed or would ask another machine, Missing for an unknown session, and Exhausted
+        (`query_limit`) for one that takes longer than `timeout` seconds or has too long an answer.
+        """
+        return (await self.sparql(sparql, session=session, timeout=timeout)).value
+
+    async def sparql(self, sparql: str, *, session: str | None = None, timeout: float = TIMEOUT) -> Answer:
+        """As `query`, with the variables of a SELECT in their order."""
+        self.room.check_open()
+        return await self.room.provenance.query(self.owner, sparql, session, timeout)
+
+    async def provenance(self, session: str | None = None, format: str = "turtle", *, timeout: float = TIMEOUT) -> str:
+        """The statements themselves, as `turtle`, `nquads`, `trig` or `jsonld`."""
+        self.room.check_open()
+        return await self.room.provenance.dump(self.owner, session, format, timeout)
 
     # inside
 

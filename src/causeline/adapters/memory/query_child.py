@@ -6,13 +6,13 @@ streams; it ends when nobody writes to it any more.
 
 import json
 import os
-import struct
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyoxigraph as ox
 
+from causeline.adapters.memory.query_process import LENGTH
 from causeline.adapters.memory.sparql_results import answer
 from causeline.errors import CauselineError, Invalid
 
@@ -20,7 +20,6 @@ ROWS = 100_000
 """The most rows of an answer."""
 MEMORY = 4 * 1024**3
 """Bytes of address space."""
-LENGTH = struct.Struct(">I")
 FORMATS = {"nquads": ox.RdfFormat.N_QUADS, "trig": ox.RdfFormat.TRIG, "turtle": ox.RdfFormat.TURTLE, "jsonld": ox.RdfFormat.JSON_LD}
 PREFIXES = {
     "prov": "http://www.w3.org/ns/prov#", "ns": "urn:causeline:ns:", "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
@@ -46,7 +45,7 @@ class Stores:
     def forget(self, owner: str) -> None:
         self._stores.pop(owner, None)
 
-    def query(self, owner: str, sparql: str, graph: str | None) -> Any:
+    def query(self, owner: str, sparql: str, graph: str | None) -> tuple[list[str] | None, Any]:
         where: dict[str, Any] = {"prefixes": PREFIXES}
         if graph is None:
             where["use_default_graph_as_union"] = True
@@ -58,7 +57,7 @@ class Stores:
         if format not in FORMATS:
             raise Invalid(f"{format!r} is no format; there are {', '.join(FORMATS)}")
         name = None if graph is None else ox.NamedNode(graph)
-        quads = self._of(owner).quads_for_pattern(None, None, None, name)
+        quads = sorted(self._of(owner).quads_for_pattern(None, None, None, name), key=str)
         chosen = FORMATS[format]
         rows: Any = quads if chosen.supports_datasets else (quad.triple for quad in quads)
         data: Any = ox.serialize(rows, format=chosen, prefixes=PREFIXES if format in ("trig", "turtle") else None)

@@ -5,18 +5,19 @@ Law: one query runs at a time, and none runs longer than it may. What is written
 
 import asyncio
 import json
+import struct
 import sys
 from collections import OrderedDict
 from typing import Any
 
-from causeline.adapters.memory.query_child import LENGTH
-from causeline.errors import CauselineError, Exhausted, Invalid, Misuse, Unavailable
-from causeline.memory.provenance import QueryTooLong
+from causeline.errors import Invalid, Misuse, Unavailable
+from causeline.memory.provenance import Answer, QueryTooLong
 
+LENGTH = struct.Struct(">I")
+"""How long the message is that follows."""
 HELD = 512 * 1024**2
 """Characters of statements that are held at once; the owner who asked longest ago goes first."""
 ADD_SECONDS = 120.0
-_KINDS: dict[str, type[CauselineError]] = {"Invalid": Invalid, "Exhausted": QueryTooLong}
 
 
 class QueryProcess:
@@ -30,14 +31,17 @@ class QueryProcess:
         self._closed = False
 
     async def add(self, owner: str, statements: str) -> None:
-        if len(statements) > HELD:
-            raise QueryTooLong(f"there are {len(statements):,} characters of statements; {HELD:,} can be asked at once. Name a session.")
         async with self._lock:
-            while self._held and sum(self._held.values()) + len(statements) > HELD and next(iter(self._held)) != owner:
+            while self._held and self._full(statements) and next(iter(self._held)) != owner:
                 gone, _ = self._held.popitem(last=False)
                 await self._ask("forget", [gone], ADD_SECONDS)
+            if self._full(statements):
+                raise _too_long(f"there are more than {HELD:,} characters of statements; name a session")
             self._held[owner] = self._held.get(owner, 0) + len(statements)
             await self._ask("add", [owner, statements], ADD_SECONDS)
+
+    def _full(self, statements: str) -> bool:
+        return sum(self._held.values()) + len(statements) > HELD
 
     def holds(self, owner: str) -> bool:
         """Whether what was added for an owner is still there."""
@@ -47,11 +51,11 @@ class QueryProcess:
         async with self._lock:
             await self._ask("remove", [owner, graph], ADD_SECONDS)
 
-    async def query(self, owner: str, sparql: str, graph: str | None, timeout: float) -> Any:
+    async def query(self, owner: str, sparql: str, graph: str | None, timeout: float) -> Answer:
         async with self._lock:
             if owner in self._held:
                 self._held.move_to_end(owner)
-            return await self._ask("query", [owner, sparql, graph], timeout)
+            return Answer(*await self._ask("query", [owner, sparql, graph], timeout))
 
     async def dump(self, owner: str, graph: str | None, format: str, timeout: float) -> str:
         async with self._lock:
@@ -76,14 +80,14 @@ class QueryProcess:
                 reply = json.loads(await process.stdout.readexactly(size))
             done = True
         except TimeoutError:
-            raise QueryTooLong(f"the query took longer than {timeout:g} seconds and was stopped; ask for less, or name a session") from None
+            raise _too_long(f"the query took longer than {timeout:g} seconds and was stopped; ask for less, or name a session") from None
         except (asyncio.IncompleteReadError, ConnectionError) as error:
-            raise QueryTooLong("the query ended the process that answered it, likely for want of memory; ask for less") from error
+            raise _too_long("the query ended the process that answered it, likely for want of memory; ask for less") from error
         finally:
             if not done:  # also when whoever asked was cancelled: the answer would be taken for the next one's
                 await self._end()
         if "error" in reply:
-            raise _KINDS.get(reply["kind"], Exhausted)(reply["message"], code=reply["error"])
+            raise Invalid(reply["message"], code=reply["error"]) if reply["kind"] == "Invalid" else _too_long(reply["message"])
         return reply["value"]
 
     async def _begin(self) -> asyncio.subprocess.Process:
@@ -108,3 +112,7 @@ class QueryProcess:
             await process.wait()
             if process.stdin is not None:
                 process.stdin.close()
+
+
+def _too_long(message: str) -> QueryTooLong:
+    return QueryTooLong(message, limit="query")

@@ -35,19 +35,21 @@ def _character(escape: re.Match[str]) -> str:
     return chr(code) if code < 0x110000 else " "
 
 
-def answer(store: ox.Store, sparql: str, *, most: int | None = None, **where: Any) -> Any:
-    """SELECT: a list of `{variable: {type, value, datatype?, lang?}}`; ASK: a bool; CONSTRUCT and DESCRIBE: N-Triples text.
-    Raises Invalid for a query that is not well formed, Exhausted for more than `most` rows."""
+def answer(store: ox.Store, sparql: str, *, most: int | None = None, **where: Any) -> tuple[list[str] | None, Any]:
+    """The variables of a SELECT, None for another form; and the answer. SELECT: a list of `{variable: {type, value, datatype?, lang?}}`;
+    ASK: a bool; CONSTRUCT and DESCRIBE: N-Triples text. Raises Invalid for a query that is not well formed, Exhausted for more than
+    `most` rows."""
     check_query(sparql)
     try:
         result = store.query(sparql, **where)
         if isinstance(result, ox.QueryBoolean):
-            return bool(result)
+            return None, bool(result)
         if isinstance(result, ox.QuerySolutions):
             names = [(variable, variable.value) for variable in result.variables]
             rows = _bounded(result, most)
-            return [{name: plain(term) for variable, name in names if (term := solution[variable]) is not None} for solution in rows]
-        return triples_text(_bounded(result, most))
+            found = [{name: plain(term) for variable, name in names if (term := solution[variable]) is not None} for solution in rows]
+            return [name for _, name in names], found
+        return None, triples_text(_bounded(result, most))
     except (SyntaxError, ValueError) as error:
         raise Invalid(f"the SPARQL query is not well formed: {error}", code="sparql") from error
     except OSError as error:
@@ -57,7 +59,7 @@ def answer(store: ox.Store, sparql: str, *, most: int | None = None, **where: An
 def _bounded(rows: Iterable[T], most: int | None) -> Iterator[T]:
     for number, row in enumerate(rows):
         if most is not None and number >= most:
-            raise Exhausted(f"the answer has more than {most:,} rows; add a LIMIT", code="query_limit")
+            raise Exhausted(f"the answer has more than {most:,} rows; add a LIMIT", limit="rows", code="query_limit")
         yield row
 
 

@@ -55,7 +55,7 @@ class TripleStore:
     def query(self, sparql: str) -> Any:
         """SPARQL 1.1 over all graphs; `GRAPH` picks one. SELECT: a list of `{variable: {type, value, datatype?, lang?}}`; ASK: a bool;
         CONSTRUCT and DESCRIBE: N-Triples text. Raises Invalid. There is no time limit here."""
-        return answer(self._store, sparql, use_default_graph_as_union=True)
+        return answer(self._store, sparql, use_default_graph_as_union=True)[1]
 
     def ask(self, *pattern: Slot) -> bool:
         """Whether a statement fits the pattern."""
