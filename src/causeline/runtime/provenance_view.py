@@ -128,6 +128,34 @@ class Provenance:
         return quads
 
 
+class ProvenanceVerbs:
+    """One owner's questions. Whoever inherits has an `owner`, and says in `_provenance` what answers; that raises Misuse where it is
+    not open."""
+
+    owner: str
+
+    @property
+    def _provenance(self) -> Provenance:
+        raise NotImplementedError
+
+    async def query(self, sparql: str, *, session: str | None = None, timeout: float = TIMEOUT) -> Any:
+        """SPARQL over what led to what in this owner's sessions, or in one of them. SELECT: a list of `{variable: {type, value,
+        datatype?, lang?}}`; ASK: a bool; CONSTRUCT and DESCRIBE: N-Triples text. The prefixes prov, ns, rdfs, rdf and xsd are known.
+
+        Raises Invalid for a query that is not well formed or would ask another machine, Missing for an unknown session, and Exhausted
+        (`query_limit`) for one that takes longer than `timeout` seconds or has too long an answer.
+        """
+        return (await self.sparql(sparql, session=session, timeout=timeout)).value
+
+    async def sparql(self, sparql: str, *, session: str | None = None, timeout: float = TIMEOUT) -> Answer:
+        """As `query`, with the variables of a SELECT in their order."""
+        return await self._provenance.query(self.owner, sparql, session, timeout)
+
+    async def provenance(self, session: str | None = None, format: str = "turtle", *, timeout: float = TIMEOUT) -> str:
+        """The statements themselves, as `turtle`, `nquads`, `trig` or `jsonld`."""
+        return await self._provenance.dump(self.owner, session, format, timeout)
+
+
 def _run(run: Run, before: str | None) -> RunFacts:
     return RunFacts(
         id=run.id,

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from causeline.errors import Conflict, Invalid, Unavailable
 from causeline.events import Event
-from causeline.memory.provenance import Answer, QueryEngine
+from causeline.memory.provenance import QueryEngine
 from causeline.models.messages import Message
 from causeline.policy import Clock
 from causeline.run.scope import RunScope
@@ -24,7 +24,7 @@ from causeline.runtime.inputs import Prompt, context_object, decisions_by_interr
 from causeline.runtime.lease import BEAT_SECONDS, LEASE_SECONDS
 from causeline.runtime.program import GraphProgram, Program
 from causeline.runtime.programs import Build
-from causeline.runtime.provenance_view import TIMEOUT
+from causeline.runtime.provenance_view import Provenance, ProvenanceVerbs
 from causeline.runtime.records import ACTIVE, CallRow, OnBusy, Run, Session
 from causeline.runtime.run_names import checked_name, given_name, new_name
 from causeline.runtime.session_verbs import Sessions
@@ -33,7 +33,7 @@ from causeline.runtime.times import SystemClock, iso
 from causeline.runtime.whole_events import WholeEvents
 
 
-class Runtime(Sessions):
+class Runtime(Sessions, ProvenanceVerbs):
     """One owner's view of an engine room. Use it as `async with`; all methods but `events` and `of` are coroutines.
 
     `deps` is an object for tools and nodes of runs that come with none; `adopts` says that runs which other processes left go on
@@ -310,28 +310,12 @@ class Runtime(Sessions):
         one, and so on. Waits for each; the last may be interrupted itself. Raises as `result`."""
         return await end_of_chain(self, run_id)
 
-    # provenance
-
-    async def query(self, sparql: str, *, session: str | None = None, timeout: float = TIMEOUT) -> Any:
-        """SPARQL over what led to what in this owner's sessions, or in one of them. SELECT: a list of `{variable: {type, value,
-        datatype?, lang?}}`; ASK: a bool; CONSTRUCT and DESCRIBE: N-Triples text. The prefixes prov, ns, rdfs, rdf and xsd are known.
-
-        Raises Invalid for a query that is not well formed or would ask another machine, Missing for an unknown session, and Exhausted
-        (`query_limit`) for one that takes longer than `timeout` seconds or has too long an answer.
-        """
-        return (await self.sparql(sparql, session=session, timeout=timeout)).value
-
-    async def sparql(self, sparql: str, *, session: str | None = None, timeout: float = TIMEOUT) -> Answer:
-        """As `query`, with the variables of a SELECT in their order."""
-        self.room.check_open()
-        return await self.room.provenance.query(self.owner, sparql, session, timeout)
-
-    async def provenance(self, session: str | None = None, format: str = "turtle", *, timeout: float = TIMEOUT) -> str:
-        """The statements themselves, as `turtle`, `nquads`, `trig` or `jsonld`."""
-        self.room.check_open()
-        return await self.room.provenance.dump(self.owner, session, format, timeout)
-
     # inside
+
+    @property
+    def _provenance(self) -> Provenance:
+        self.room.check_open()
+        return self.room.provenance
 
     def _check_open(self) -> None:
         self.room.check_open()
