@@ -4,7 +4,8 @@ The only module that names concrete adapters.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Never
 
@@ -16,11 +17,13 @@ from causeline.adapters.stores import open_store
 from causeline.adapters.stores.opened_memory import MemoryStore
 from causeline.adapters.tools.mcp_tools import mcp
 from causeline.agent.definition import AgentDefinition
+from causeline.agent.history import log_to_go_on_from
 from causeline.agent.manifest.manifest import GRAPHS, InvalidManifest, Manifest, ManifestFinding, manifest_from_plain, read_manifest
 from causeline.agent.manifest.modules import attribute, modules_beside
 from causeline.agent.manifest.source import read_source
 from causeline.agent.option_rules import SERVER_OPTIONS
 from causeline.agent.options import OPTION_NAMES, InvalidOptions, Options
+from causeline.causal import AgentState, canonical
 from causeline.errors import CauselineError, Invalid, Misuse
 from causeline.graph import Document, Node
 from causeline.models.emulated_tools import in_mode
@@ -133,24 +136,43 @@ class Agent(AgentDefinition):
         model = self.options.model if isinstance(self.options.model, str) else self.options.model.name
         return f"<agent {self.name}: {model}, tools {', '.join(self.toolbox.names()) or 'none'}>"
 
-    async def run(self, prompt: Prompt = None) -> RunResult:
-        """Run once, in memory, and say how it ended."""
+    async def run(
+        self, prompt: Prompt = None, *, state: AgentState | None = None, history: Sequence[Any] = (), deps: Any = None
+    ) -> RunResult:
+        """Run once, in memory, and say how it ended. `state` is a log to go on from, `history` earlier messages (user, assistant, tool);
+        the result's `state` is the log, its `messages` are the whole conversation, so either goes into the next call. `deps` is what
+        tools and nodes find as `ctx.deps`. Raises Invalid for messages that are none, and where both state and history are given."""
         async with open("memory://", agents=[self]) as runtime:
-            return await (await runtime.start(self, prompt)).result()
+            before = log_to_go_on_from(state, history)
+            session = None if before is None else await runtime.import_(canonical(before.to_json()))
+            result = await (await runtime.start(self, prompt, session=session, deps=deps)).result()
+            branch = await runtime.branch(result.session)
+        return replace(result, state=branch.state, messages=tuple(branch.messages()))
 
-    def run_sync(self, prompt: Prompt = None) -> RunResult:
+    def run_sync(
+        self, prompt: Prompt = None, *, state: AgentState | None = None, history: Sequence[Any] = (), deps: Any = None
+    ) -> RunResult:
         """`run` for code that is not async. Raises Misuse inside a running event loop."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(self._run_and_close(prompt))
+            return asyncio.run(self._run_and_close(prompt, state=state, history=history, deps=deps))
         raise Misuse("run_sync was called inside a running event loop; use `await agent.run(...)`")
 
-    async def _run_and_close(self, prompt: Prompt) -> RunResult:
+    async def _run_and_close(self, prompt: Prompt, **more: Any) -> RunResult:
         try:
-            return await self.run(prompt)
+            return await self.run(prompt, **more)
         finally:
             await self.aclose()
+
+    async def stream_text(self, prompt: Prompt = None, *, deps: Any = None) -> AsyncIterator[str]:
+        """Run once, in memory, and yield the text of replies piece by piece. Raises RunFailed where the run fails."""
+        async with open("memory://", agents=[self]) as runtime:
+            run = await runtime.start(self, prompt, deps=deps)
+            async for event in run.events():
+                if event["type"] == "text_message_content":
+                    yield event["delta"]
+            (await run.result()).raise_if_failed()
 
 
 def opened(options: Options) -> Model:

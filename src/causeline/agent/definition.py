@@ -4,7 +4,9 @@ Law: everything that can be wrong is found when the agent is built, all of it at
 here, so one agent serves any number of runs at the same time.
 """
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -65,7 +67,7 @@ class AgentDefinition:
         documents, tool_nodes = tool_documents(self.toolbox) if self.document.id != REACT else ((), ())
         self.documents: Sequence[Document] = (*documents, *options.documents)
         self.nodes: Sequence[Node] = (*_NODES, *tool_nodes, *options.nodes)
-        self.limits = Limits(visits=options.max_steps or MAX_STEPS)
+        self.limits = Limits(visits=options.max_steps or MAX_STEPS, wall=options.run_timeout)
 
     @property
     def name(self) -> str:
@@ -117,9 +119,26 @@ class AgentDefinition:
             await self._outside.leave()
         await self.toolbox.close()
 
-    def as_tool(self, name: str, description: str) -> Tool:
-        """This agent as a tool of another one: a call of it is a run of its own, below the run that calls."""
-        return sub_run_tool(self, name, description)
+    def as_tool(
+        self,
+        name: str,
+        description: str,
+        *,
+        max_steps: int | None = None,
+        max_total_tokens: int | None = None,
+        run_timeout: float | None = None,
+    ) -> Tool:
+        """This agent as a tool of another one: a call of it is a run of its own, below the run that calls. Budgets given here bound each
+        such run. Raises InvalidOptions."""
+        budgets = {"max_steps": max_steps, "max_total_tokens": max_total_tokens, "run_timeout": run_timeout}
+        given = {option: value for option, value in budgets.items() if value is not None}
+        if not given:
+            return sub_run_tool(self, name, description)
+        Options.checked(model=self.options.model, **given)
+        bounded = copy.copy(self)
+        bounded.options = replace(self.options, **given)
+        bounded.limits = Limits(visits=bounded.options.max_steps or MAX_STEPS, wall=bounded.options.run_timeout)
+        return sub_run_tool(bounded, name, description)
 
     def typed_output(self, answer: Any) -> Any:
         """The answer as the agent's output type."""

@@ -24,9 +24,9 @@ class RunScope:
     decisions `{decision, value?, reason?, by?}`, `answers_below` maps interrupts of runs below this one to theirs. `path` names the agents
     from the top one to this run's. `asked_by` is the id of the message with the calls that are open, `asked_in` maps those of an earlier
     run to that run. `settled` are open calls that had a result before this run began. `retracted` are ids of messages that a process
-    before this one began and did not finish. `facts` belong to the
-    step under way: the recorder takes them with the step's commit and leaves an empty dict. `deps` is an object of the caller's for tools
-    and nodes; it is never stored. `metadata` is the session's; `next_context` is the context object that was put for the session's
+    before this one began and did not finish. `facts` belong to the step under way: the recorder takes them with the step's commit and
+    leaves an empty dict. `used` is what the run has used so far. `deps` is an object of the caller's for tools and nodes; it is never
+    stored. `metadata` is the session's; `next_context` is the context object that was put for the session's
     next run, which takes it in place of `before`. `memo` keeps what is derived from the log alone for
     the next run that goes on from this one's head here.
     """
@@ -47,6 +47,7 @@ class RunScope:
     settled: frozenset[str] = frozenset()
     retracted: set[str] = field(default_factory=set[str])
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
+    used: Mapping[str, Any] = field(default_factory=dict[str, Any])
     deps: Any = None
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     next_context: Mapping[str, Any] | None = None

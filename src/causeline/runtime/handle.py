@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol, Self, cast
 
 from causeline.errors import Refused
 from causeline.events import Event
+from causeline.models.messages import Message
 from causeline.runtime.records import CallRow, Interrupt, RunStatus
 
 After = int | Literal["now"] | None
@@ -47,7 +48,8 @@ class RunResult:
     head: str | None = None
     error: Mapping[str, Any] | None = None
     answered_by: str | None = None
-    state: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    state: Any = field(default_factory=dict[str, Any])
+    messages: Sequence[Message] = ()
     left_started: Sequence[CallRow] = ()
 
     def __post_init__(self) -> None:

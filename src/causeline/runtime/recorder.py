@@ -61,7 +61,7 @@ class Recorder:
         self.head = start.head
         self.session_head = start.session_head
         self.steps = 0
-        self.usage = copy.deepcopy(dict(start.usage))
+        self.usage = scope.used = copy.deepcopy(dict(start.usage))
         self.opened = dict(start.opened)
         self.writes = PatientWrites(store, clock)
         self.events = EventBuffer(start.told, clock, self._write_events)

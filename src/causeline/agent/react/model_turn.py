@@ -16,6 +16,9 @@ from causeline.models.model import Reply, Usage
 
 async def ask_model(ctx: Context, talk: Conversation) -> Outcome:
     """The outcome of one call: by `tools`, `exit` or `retry`, with its inference and what follows from it in the log."""
+    spent = _spent(talk)
+    if spent is not None:
+        return spent
     try:
         reply, shown = await hear_reply(ctx, talk)
     except Exhausted as error:
@@ -47,6 +50,19 @@ def _record(facts: dict[str, Any], more: dict[str, Any]) -> None:
     facts.update(more)
     for key, value in before.items():
         facts[key] = (Usage(**value) + Usage(**more[key])).to_json() if key == "usage" else [*value, *more[key]]
+
+
+def _spent(talk: Conversation) -> Outcome | None:
+    """The end of a run that has used up its tokens or its money."""
+    options, used = talk.options, talk.scope.used
+    tokens = (used.get("input_tokens") or 0) + (used.get("output_tokens") or 0)
+    if options.max_total_tokens is not None and tokens >= options.max_total_tokens:
+        limit = f"the run has used {tokens} tokens; max_total_tokens is {options.max_total_tokens}"
+        return _failed("tokens", Exhausted(limit, limit="max_total_tokens"))
+    cost = used.get("cost") or 0
+    if options.max_cost is not None and cost >= options.max_cost:
+        return _failed("cost", Exhausted(f"the run has cost {cost:.4f}; max_cost is {options.max_cost}", limit="max_cost"))
+    return None
 
 
 def _failed(reason: str, error: Exception) -> Outcome:
