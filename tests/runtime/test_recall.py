@@ -42,3 +42,15 @@ async def test_a_query_finds_the_runs_that_share_a_word_and_no_others(told):
     assert "the other" not in found.text
     assert (await told.recall(query="AI")).text.count("answered: There is an AI") == 2, "short words count where there are no others"
     assert (await told.recall(query="?!")).text == (await told.recall(query="")).text, "without words all are told"
+
+
+@pytest.mark.parametrize("asked, told_of", [("Where is the robot now?", 1), ("And what of the weather?", 0), ("What is it?", 0)])
+async def test_of_an_owners_runs_only_those_that_bear_on_the_words_are_put_before_the_model(asked, told_of):
+    scene = Scene([{"text": "It is in the shed."}])
+    async with runtime(InMemoryStore(), scene.agent(recall={"runs": "owner"})) as rt:
+        await (await rt.start("agent", "Find the robot", session="s")).result()
+        await (await rt.start("agent", "Bake some bread", session="t")).result()
+        await (await rt.start("agent", asked, session="u")).result()
+        recalled = [node.payload["value"] for node in (await rt.branch("u")).state.nodes if node.kind == "resource"]
+    assert [value["text"].count("asked: ") for value in recalled] == [told_of]
+    assert "bread" not in recalled[0]["text"]

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from causeline.errors import Invalid
+from causeline.memory.lexical import query_words, words
 from causeline.models.messages import Message
 from causeline.models.transcript import goal_content, result_text
 from causeline.run.scope import Recalled, RunScope
@@ -28,8 +29,12 @@ class LogRecall:
 
     async def recall(self, scope: RunScope, wanted: Mapping[str, Any], query: str) -> Recalled:
         """`wanted` is `{runs: [id] | "session" | "owner", k, max_tokens}`; the runs that share most words with `query` come first,
-        newer before older."""
-        runs = await self._runs(scope, wanted.get("runs", "session"))
+        newer before older. Of an owner's runs those that share no telling word with it have nothing to say."""
+        which = wanted.get("runs", "session")
+        runs = await self._runs(scope, which)
+        if which == "owner":
+            asked = set(query_words(query))
+            runs = [one for one in runs if asked & set(words(spoken(one)))]
         return await self.tell(
             scope.owner,
             [one for one in runs if one.id != scope.run_id],
