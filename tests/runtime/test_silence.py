@@ -66,3 +66,17 @@ async def test_a_live_process_of_this_machine_that_says_nothing_loses_its_run(tm
             (row,) = await other.store.rows(Run, owner="default", id="r")
             assert row.epoch == 2
             assert (result.status, result.answer) == (("cancelled", None) if way == "cancel" else ("succeeded", "done"))
+
+
+async def test_a_session_that_is_busy_with_a_run_that_nobody_drives_says_how_to_go_on(tmp_path: Any) -> None:
+    slow = Scene([{"text": "slow", "delay": 3600}]).agent()
+    async with runtime(store_at("sqlite", tmp_path), slow) as rt:
+        run = await rt.start(slow, "go", session="s", run_id="r")
+        async for event in run.events():
+            if event["type"] == "step_finished":
+                break
+    async with runtime(store_at("sqlite", tmp_path), Scene([{"text": "quick"}]).agent()) as rt:
+        with pytest.raises(causeline.Conflict, match="run r was left by a process that is gone; .*causeline resume r") as caught:
+            await rt.start("agent", "more", session="s")
+        assert caught.value.code == "session_busy"
+        assert (await rt.result("r")).answer == "quick"

@@ -21,7 +21,7 @@ from causeline.runtime.driving import first_given
 from causeline.runtime.engine_room import GRACE_SECONDS, EngineRoom
 from causeline.runtime.handle import After, RunHandle, RunResult, end_of_chain
 from causeline.runtime.inputs import Prompt, context_object, decisions_by_interrupt, input_messages, tool_definitions
-from causeline.runtime.lease import BEAT_SECONDS, LEASE_SECONDS
+from causeline.runtime.lease import BEAT_SECONDS, LEASE_SECONDS, evidently_gone
 from causeline.runtime.program import GraphProgram, Program
 from causeline.runtime.programs import Build
 from causeline.runtime.provenance_view import Provenance, ProvenanceVerbs
@@ -343,9 +343,16 @@ class Runtime(Sessions, ProvenanceVerbs):
         try:
             started = await self._opened.start(run, on_busy)
         except Conflict as error:
-            if error.code == "session_busy":
-                await self._bring_on(run.session)
-            raise
+            left = await self._bring_on(run.session) if error.code == "session_busy" else None
+            if left is None:
+                raise
+            raise Conflict(
+                f"session {run.session} is busy: run {left} was left by a process that is gone; follow it to its end with "
+                f"`causeline resume {left}` (in Python: runtime.resume), or say on_busy=enqueue",
+                code="session_busy",
+                session=run.session,
+                run=left,
+            ) from error
         if drive:
             await self._dispatch.accept(started.run, given)
         if on_busy == "cancel" and not started.known:
@@ -354,10 +361,16 @@ class Runtime(Sessions, ProvenanceVerbs):
                     self._dispatch.driving.stop(other.key)
         return RunHandle(self, started.run.id, started.run.session)
 
-    async def _bring_on(self, session: str) -> None:
-        """See to it that the run which keeps a session busy goes on, should its process be gone."""
-        for run in await self._opened.rows(Run, owner=self.owner, session=session, status=tuple(ACTIVE), limit=1):
+    async def _bring_on(self, session: str) -> str | None:
+        """See to it that the run which keeps a session busy goes on, should its process be gone; say which one it is where nobody drove
+        it."""
+        left: str | None = None
+        for run in await self._opened.rows(Run, owner=self.owner, session=session, status=tuple(ACTIVE), turn=True):
+            handed_back = run.status == "queued" and run.started_at is not None
+            if not self._dispatch.driving.has(run.key) and (handed_back or (run.status == "running" and evidently_gone(run.holder))):
+                left = run.id
             await self._dispatch.accept(run)
+        return left
 
     async def _check_results(self, run: Run, messages: Sequence[Message]) -> None:
         given = [one.tool_call_id for one in messages if one.role == "tool"]
