@@ -76,7 +76,7 @@ async def test_a_session_that_is_busy_with_a_run_that_nobody_drives_says_how_to_
             if event["type"] == "step_finished":
                 break
     async with runtime(store_at("sqlite", tmp_path), Scene([{"text": "quick"}]).agent()) as rt:
-        with pytest.raises(causeline.Conflict, match="run r was left by a process that is gone; .*causeline resume r") as caught:
+        with pytest.raises(causeline.Conflict, match=r"run r was left by a process that is gone; .*causeline resume r") as caught:
             await rt.start("agent", "more", session="s")
         assert caught.value.code == "session_busy"
         assert (await rt.result("r")).answer == "quick"
