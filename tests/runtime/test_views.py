@@ -7,6 +7,7 @@ import pytest
 
 import causeline
 from causeline import Conflict, Missing, Misuse
+from causeline.adapters.stores.in_memory_store import InMemoryStore
 from causeline.graph import Graph, Outcome, node
 from causeline.run.scope import RunScope
 from causeline.runtime import GraphProgram
@@ -70,7 +71,7 @@ async def test_deps_are_those_of_the_start_else_of_the_view_else_of_the_runtime(
 # only stored
 
 
-async def test_a_run_that_is_only_stored_waits_for_somebody_who_drives_it(store: Any) -> None:
+async def test_a_run_that_is_only_stored_waits_for_somebody_who_drives_it(store: Any, tmp_path: Any) -> None:
     agent = Scene([{"text": "hello"}]).agent()
     async with runtime(store, agent) as rt:
         run = await rt.start("agent", "go", session="s", run_id="r", drive=False)
@@ -81,8 +82,8 @@ async def test_a_run_that_is_only_stored_waits_for_somebody_who_drives_it(store:
         with pytest.raises(Conflict) as caught:
             await rt.start("agent", "more", session="s", drive=False)
         assert caught.value.code == "session_busy"
-    if not isinstance(rt.store, type(store_at("memory", ""))):
-        store = store_at("sqlite", rt.store._path.parent)  # type: ignore[attr-defined]
+    if not isinstance(store, InMemoryStore):
+        store = store_at("sqlite", tmp_path)
     async with runtime(store, agent) as rt:
         assert (await rt.run("r")).status == "queued", "opening alone drives nothing"
         assert (await (await rt.resume("r")).result()).answer == "hello"
