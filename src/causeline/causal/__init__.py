@@ -10,6 +10,7 @@ from causeline.causal.import_checks import stored_node
 from causeline.causal.limits import Limits, VerifyError
 from causeline.causal.state import AgentState, IdentityCollision, UnknownNode, UnknownParent
 from causeline.causal.verification import Export, verify, verify_export
+from causeline.causal.view.changes import Difference, diff, history
 from causeline.causal.view.projection import View, ViewTooLarge, project
 from causeline.causal.view.selection import Rank
 
@@ -19,6 +20,7 @@ __all__ = [
     "Append",
     "CausalNode",
     "CheckpointRow",
+    "Difference",
     "Export",
     "IdentityCollision",
     "InvalidValue",
@@ -34,6 +36,8 @@ __all__ = [
     "build_export",
     "canonical",
     "checkpoint_id",
+    "diff",
+    "history",
     "identity",
     "project",
     "stored_node",

@@ -1,0 +1,41 @@
+"""What changed: the versions of one resource, and the difference between two logs.
+
+Law: pure. Content ids make it well defined: a node that both logs have is the same node.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from causeline.causal.causal_node import CausalNode
+from causeline.causal.state import AgentState
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two logs compared. `common` is how many nodes both have, `before` and `after` are what only one has, in log order. `resources` maps
+    each key whose latest version differs to both versions, None where there is none."""
+
+    common: int
+    before: Sequence[CausalNode]
+    after: Sequence[CausalNode]
+    resources: Mapping[str, tuple[CausalNode | None, CausalNode | None]]
+
+
+def history(state: AgentState, key: str) -> list[CausalNode]:
+    """Every version of a resource or a note, oldest first; empty for a key that was never written."""
+    return list(state.versions(key))
+
+
+def diff(before: AgentState, after: AgentState) -> Difference:
+    """What `after` has that `before` has not, and the other way round: of two checkpoints, two forks, two sessions."""
+    here, there = {node.id for node in before.nodes}, {node.id for node in after.nodes}
+    only_before = [node for node in before.nodes if node.id not in there]
+    only_after = [node for node in after.nodes if node.id not in here]
+    keys = dict.fromkeys(node.resource_key for node in (*only_before, *only_after) if node.resource_key is not None)
+    pairs = {key: (before.head(key), after.head(key)) for key in keys}
+    changed = {key: pair for key, pair in pairs.items() if _id(pair[0]) != _id(pair[1])}
+    return Difference(len(here & there), only_before, only_after, changed)
+
+
+def _id(node: CausalNode | None) -> str | None:
+    return None if node is None else node.id
