@@ -286,3 +286,18 @@ async def test_the_answer_of_an_earlier_turn_keeps_its_shape_when_there_is_nothi
     async with stage(Turns([{"text": '{"city": "Graz", "high": 21}'}]), response_format=WEATHER) as s:
         await s.run("go")
         assert (await s.run()).answer == {"city": "Graz", "high": 21}
+
+
+async def test_in_text_mode_a_call_that_cannot_be_read_is_asked_for_again():
+    script = [{"text": 'TOOL_CALL {"name": "look", "args": {'}, {"text": "FINAL done"}]
+
+    @tool(effects=False)
+    async def look(n: int) -> str:
+        """Looks."""
+        return f"saw {n}"
+
+    async with stage(script, [look], tool_mode="text") as s:
+        ran = await s.run("go")
+        assert faults(await s.nodes("protocol_error")) == ["unparseable_action"]
+    assert (ran.status, ran.answer) == ("succeeded", "done")
+    assert "Write it again" in s.model.last.messages[-1].text

@@ -64,7 +64,6 @@ def test_a_whole_envelope_is_a_call_and_leaves_no_text(text):
         '{"tool_calls": [{"name": "lookup", "arguments": {}}, 5]}',
         '{"tool_calls": []}',
         '{"a": {"name": "lookup", "arguments": {"q": "x"}} broken',
-        "<function=unknown>{}</function>",
         '<function=lookup>{"q": "x"}',
         "<function=lookup>not json</function>",
         "<function=lookup><parameter=q>x</function>",
@@ -122,13 +121,23 @@ def test_notes_beside_a_call_or_an_answer_become_calls_of_remember():
     assert decode_calls("FINAL " + json.dumps({"answer": "yes", "state": state}), TOOLS[:2]) == Decoded("yes")
 
 
-@pytest.mark.parametrize(
-    "text", ['TOOL_CALL {"name": "lookup"', 'TOOL_CALL {"name": "unknown", "args": {}}', "<tool_call>lookup</tool_call>"]
-)
+@pytest.mark.parametrize("text", ['TOOL_CALL {"name": "lookup"', 'TOOL_CALL {"args": {}}', "<tool_call>lookup</tool_call>"])
 def test_a_marked_call_that_is_none_comes_back_with_the_problem(text):
     decoded = decode_calls(text, TOOLS)
     assert (decoded.text, decoded.calls) == (text, ())
     assert decoded.problem
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'TOOL_CALL {"name": "unknown", "args": {}}',
+        '<tool_call>{"name": "unknown", "arguments": {}}</tool_call>',
+        "<function=unknown>{}</function>",
+    ],
+)
+def test_what_is_marked_as_a_call_is_one_whatever_it_names(text):
+    assert [(one.name, one.arguments) for one in decode_calls(text, TOOLS).calls] == [("unknown", {})]
 
 
 @settings(max_examples=60)

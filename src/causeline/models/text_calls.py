@@ -34,6 +34,7 @@ _FINAL_START = re.compile(r"\s*FINAL\b(:?)\s*")
 _FINAL_LINE = re.compile(r"^FINAL(?:(:)[ \t]*|[ \t]*(?=\{))", re.MULTILINE)
 _HEADING = re.compile(r"[A-Z]{2}")
 _BEFORE = ("TOOL_CALL:", "TOOL_CALL", "<tool_call>", "<tool_calls>", "<function_call>", "[TOOL_CALLS]", "<|python_tag|>", "<|tool_call|>")
+_MARKS = ("TOOL_CALL:", "TOOL_CALL", "<tool_call>", "<tool_calls>", "<function_call>")
 _AFTER = re.compile(r"(?:\s|,|```|</tool_calls?>|</function_call>|<\|/tool_call\|>|<\|eom_id\|>)*")
 _FENCE = re.compile(r"```[\w-]{0,16}$")
 _MARKED = re.compile(r"\s*(?:TOOL_CALL\b|<tool_call>|<function=)")
@@ -124,11 +125,29 @@ def _spans(text: str, scope: Mapping[str, ToolSpec]) -> list[_Span]:
         except RecursionError:
             break
         position = end
-        if _calls_in(value, scope):
-            calls = _strict(text[start:end], scope)
+        known = scope if not _is_marked(text, start) else _Named(scope)
+        if _calls_in(value, known):
+            calls = _strict(text[start:end], known)
             if calls:
                 spans.append(_Span(start, end, calls))
     return spans
+
+
+class _Named(dict[str, ToolSpec]):
+    """Every tool there may be: what is marked as a call is one, whatever it names, and its result says what there is."""
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and bool(name)
+
+    def __missing__(self, name: str) -> ToolSpec:
+        return ToolSpec(name, "", {})
+
+
+def _is_marked(text: str, start: int) -> bool:
+    """Whether what begins here stands behind a mark that opens a call."""
+    before = text[max(0, start - 40) : start].rstrip()
+    before = before.removesuffix(fence.group()).rstrip() if (fence := _FENCE.search(before)) else before
+    return before.endswith(_MARKS)
 
 
 def _strict(text: str, scope: Mapping[str, ToolSpec]) -> tuple[ToolCall, ...]:
@@ -192,8 +211,9 @@ def _remembered(state: Any, scope: Mapping[str, ToolSpec]) -> tuple[ToolCall, ..
 
 def _function_tag(text: str, start: int, end: int, scope: Mapping[str, ToolSpec]) -> ToolCall | None:
     head = _FUNCTION.match(text, start, end)
-    if head is None or head.group(1) not in scope:
+    if head is None:
         return None
+    scope = _Named(scope)
     name, body = head.group(1), text[head.end() : end].strip()
     if not body.startswith("<parameter="):
         arguments = parse_arguments(body)

@@ -15,7 +15,7 @@ from causeline.models.messages import Content, Json, Message, ToolCall
 
 NOT_EXECUTED = "Not executed: the conversation went on before this call had a result."
 _FOLDED = frozenset({"goal", "inference", "tool_call", "tool_result", "protocol_error", "verification", "answer", "system"})
-SAID_AGAIN = frozenset({"invalid_output", "unexpected_call"})
+SAID_AGAIN = frozenset({"invalid_output", "unexpected_call", "unparseable_action"})
 """Faults a model is told of, because it is asked again."""
 Repeats = tuple[tuple[Any, ...], int]
 """The latest call with its result, and how often in a row they came."""
@@ -43,6 +43,7 @@ class Transcript:
         "_asked_at",
         "_decided",
         "_shorten",
+        "_told_of_fault",
         "answer",
         "answered",
         "call_ids",
@@ -64,6 +65,7 @@ class Transcript:
     def __init__(self, shorten: Shorten | None = None) -> None:
         self._shorten = shorten
         self._asked_at = 0
+        self._told_of_fault = False
         self._decided: dict[str, list[Any]] = {}
         self.messages: list[Message] = []
         self.view: list[Message] = []
@@ -102,6 +104,9 @@ class Transcript:
                 self._decision(payload)
             case "answer":
                 self.answered, self.answer = True, payload
+                if self._told_of_fault and self.view and self.view[-1].role == "user":
+                    self.view.pop()  # the reply is the answer all the same
+                self._told_of_fault = False
             case "system":
                 self.system, self.system_id = str(payload), node_id
             case _:
@@ -167,6 +172,7 @@ class Transcript:
 
     def _assistant(self, message: Message) -> Message | None:
         self.round += 1
+        self._told_of_fault = False
         self.answered = False
         self._close_open()
         if message.tool_calls:
@@ -247,6 +253,7 @@ class Transcript:
             self.view[-1] = Message("tool", noted, tool_call_id=last.tool_call_id, is_error=last.is_error)
         elif code in SAID_AGAIN:
             self.view.append(Message("user", note))
+            self._told_of_fault = True
 
 
 def repeated(before: Repeats, tool: str, arguments: Any, result: Any) -> Repeats:

@@ -183,6 +183,8 @@ class Conversation:
         """Text and calls of a reply, with calls found in its text where this agent looks for them there. A model whose
         tools are written into its text has been decoded already."""
         done = isinstance(self.model, EmulatedTools) and not self.budget_spent()
+        if done and self.options.tool_mode == "text" and not reply.calls and self._specs:
+            return Decoded(reply.text, (), decode_calls(reply.text, self._specs).problem)
         if reply.calls or done or not self._specs or not self.options.parse_text_tool_calls:
             return Decoded(reply.text, reply.calls)
         return decode_calls(reply.text, self._specs)

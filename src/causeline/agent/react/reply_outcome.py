@@ -51,7 +51,8 @@ class ReplyOutcome:
         elif reply.finish not in FINISHES:
             self._fault("cut_reply", f"the reply ended for a reason that is not known: {reply.finish}")
         self.withheld = reply.finish == "content_filter"
-        if decoded.problem:
+        self.unread = decoded.problem if talk.options.tool_mode == "text" else None
+        if decoded.problem and not self.unread:
             self._fault("unparseable_action", decoded.problem)
 
     def outcome(self) -> Outcome:
@@ -60,6 +61,8 @@ class ReplyOutcome:
         if self.calls and not (spoke and only_notes):
             log = [self.inference, *self.asked, *self.faults]
             return Outcome("tools", {"log": log, "calls": self.talk.rows(self.calls, self.ctx.step)})
+        if self.unread:
+            return self._again("unparseable_action", f"{self.unread} Write it again, whole.", self.talk.options.max_retries)
         return self._answer() if spoke else self._nothing()
 
     def _nothing(self) -> Outcome:
