@@ -140,6 +140,32 @@ def test_what_is_marked_as_a_call_is_one_whatever_it_names(text):
     assert [(one.name, one.arguments) for one in decode_calls(text, TOOLS).calls] == [("unknown", {})]
 
 
+MARKED = '<tool_call>{"name": "lookup", "arguments": {"q": "x"}}</tool_call>'
+BARE = '{"name": "lookup", "arguments": {"q": "x"}}'
+
+
+@pytest.mark.parametrize(
+    "text, made",
+    [
+        (BARE, 1),
+        (f"```json\n{BARE}\n```", 1),
+        (f"{BARE}\n{BARE}", 2),
+        (f"Let me look.\n{MARKED}", 1),
+        (f"Let me look.\n{MARKED}\n{MARKED}", 2),
+        (f"I could say {BARE} here.", 0),
+        (f"I would write: {BARE}", 0),
+        (f"Use {MARKED} for that.", 0),
+        (f"Like so:\n```\n{MARKED}\n```", 0),
+        (f"Write `{MARKED}`", 0),
+        (f"{MARKED} and then you are done.", 0),
+    ],
+)
+def test_what_a_model_with_tools_of_its_own_quotes_is_text(text, made):
+    decoded = decode_calls(text, TOOLS, native=True)
+    assert len(decoded.calls) == made
+    assert made or decoded.text == text
+
+
 @settings(max_examples=60)
 @given(st.text(st.sampled_from('{}[]",:\\ `<>=/nameTOOL_CALLfunction\n'), max_size=80))
 def test_no_text_raises_or_invents_a_call(text):

@@ -67,14 +67,15 @@ def may_open_call(text: str) -> bool:
     return any(head.startswith(word) or word.startswith(head) for word in _BEGINNINGS)
 
 
-def decode_calls(text: str, tools: Iterable[ToolSpec]) -> Decoded:
-    """What `text` says when calls in it count as calls."""
+def decode_calls(text: str, tools: Iterable[ToolSpec], *, native: bool = False) -> Decoded:
+    """What `text` says when calls in it count as calls. From a model with `native` tools only a reply that is nothing but calls counts, or
+    one that ends in marked ones: what is quoted in prose is text."""
     scope = {tool.name: tool for tool in tools}
     final = _final(text, _FINAL_START.match(text), scope)
     if final is not None:
         return final
     spans = _spans(text, scope)
-    if spans:
+    if spans and not (native and _quoted(text, spans)):
         return Decoded(_outside(text, spans), tuple(call for span in spans for call in span.calls))
     final = _final(text, _FINAL_LINE.search(text), scope)
     if final is not None:
@@ -131,6 +132,24 @@ def _spans(text: str, scope: Mapping[str, ToolSpec]) -> list[_Span]:
             if calls:
                 spans.append(_Span(start, end, calls))
     return spans
+
+
+def _quoted(text: str, spans: list[_Span]) -> bool:
+    """Whether a text speaks of calls instead of making them: words come after one, or before one that is not marked, or is fenced."""
+    position, prose, tail = 0, False, ""
+    for span in spans:
+        gap = text[position : span.start]
+        before, _ = _without_openers(gap)
+        words = before if position == 0 else before[cast(re.Match[str], _AFTER.match(before)).end() :]
+        if words.strip() and position:
+            return True
+        if position == 0:
+            prose, tail = bool(words.strip()), before[-1:] + gap[len(before) :]
+        position = span.end
+    if text[cast(re.Match[str], _AFTER.match(text, position)).end() :].strip():
+        return True
+    marked = all(_is_marked(text, span.start) or text.startswith("<function=", span.start) for span in spans)
+    return prose and (not marked or "`" in tail)
 
 
 class _Named(dict[str, ToolSpec]):

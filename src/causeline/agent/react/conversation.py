@@ -187,7 +187,7 @@ class Conversation:
             return Decoded(reply.text, (), decode_calls(reply.text, self._specs).problem)
         if reply.calls or done or not self._specs or not self.options.parse_text_tool_calls:
             return Decoded(reply.text, reply.calls)
-        return decode_calls(reply.text, self._specs)
+        return decode_calls(reply.text, self._specs, native=self.options.tool_mode == "native")
 
     def named(self, calls: Sequence[ToolCall], step: int) -> tuple[ToolCall, ...]:
         """The calls with ids of their own: a missing id, or one used before, is replaced. Arguments that are nested too
