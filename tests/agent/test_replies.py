@@ -126,7 +126,8 @@ async def test_a_reply_cut_among_its_calls_runs_the_whole_ones_only():
 
 TEXT_CALLS = [
     '{"name": "look", "arguments": {"n": 5}}',
-    'Sure.\n```json\n{"name": "look", "arguments": "{\\"n\\": 5}"}\n```',
+    '```json\n{"name": "look", "arguments": "{\\"n\\": 5}"}\n```',
+    'Sure.\n<tool_call>{"name": "look", "arguments": {"n": 5}}</tool_call>',
     '<tool_call>{"name": "look", "arguments": {"n": 5}}</tool_call>',
     'TOOL_CALL {"name": "look", "args": {"n": 5}}',
     "<function=look><parameter=n>5</parameter></function>",
