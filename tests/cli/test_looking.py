@@ -192,6 +192,17 @@ def test_provenance_is_asked_in_sparql(told):
     assert (told("query", "SELECT").code, told("query", "ASK {}", "--session", "s9").code) == (1, 1)
 
 
+def test_two_runs_are_compared_and_versions_listed(shell):
+    shell.agent({"text": "one"})
+    shell.ask("first", "--session", "s1", "--run-id", "r1")
+    shell.ask("second", "--session", "s1", "--run-id", "r2")
+    found = shell("diff", "r1", "r2", "--json").last
+    assert (found["before"], [node["kind"] for node in found["after"]]) == ([], ["goal", "inference", "answer"])
+    assert "+ " in shell("diff", "r1", "r2").out
+    assert shell("diff", "r1", "r9").code == 1
+    assert shell("history", "home", "--session", "s1").code == 1
+
+
 def test_recall_cites_what_it_says(told):
     found = told("recall", "s1", "--json").last
     assert "It is a word." in found["text"]
