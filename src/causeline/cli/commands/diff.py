@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from causeline.causal import AgentState, CausalNode, diff
-from causeline.causal.view.plain_text import node_text
+from causeline.causal.view.node_text import node_text
 from causeline.cli.opening import leave, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, Store
 from causeline.cli.views.clean_text import line

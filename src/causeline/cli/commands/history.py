@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from causeline.causal import CausalNode, history
-from causeline.causal.view.plain_text import node_text
+from causeline.causal.view.node_text import node_text
 from causeline.cli.opening import leave, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, Store
 from causeline.cli.views.clean_text import line
