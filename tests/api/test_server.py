@@ -231,3 +231,31 @@ def test_a_wrong_client_url_says_so():
 
 
 __all__ = ["Invalid", "look"]
+
+
+async def test_provenance_is_asked_by_the_sparql_protocol_and_everybody_hears_of_their_own():
+    tokens = {"token-a": "ada", "token-b": "bob"}
+    ask = "SELECT ?call WHERE { ?call a ns:ToolCall }"
+    async with (
+        serving("memory://", playing(*TALK), tokens=tokens) as served,
+        served.client("token-a") as ada,
+        served.http("token-a") as http,
+    ):
+        await (await ada.start("agent", "lamp?", session="s1")).result()
+        by_address = await http.get("/v1/sparql", params={"query": "ASK { ?s ?p ?o }"})
+        by_body = await http.post(
+            "/v1/sparql", content="SELECT ?s WHERE { ?s ?p ?o } LIMIT 1", headers={"Content-Type": "application/sparql-query"}
+        )
+        by_form = await http.post("/v1/sparql", data={"query": ask})
+        update = await http.post("/v1/sparql", data={"query": ask, "update": "CLEAR ALL"})
+        wrong = await http.get("/v1/sparql", params={"query": "SELECT"})
+        service = await http.get("/v1/sparql", params={"query": "SELECT * { SERVICE <http://example.com/> { ?s ?p ?o } }"})
+        async with served.http("token-b") as other:
+            nothing = await other.get("/v1/sparql", params={"query": "ASK { ?s ?p ?o }"})
+    assert by_address.headers["content-type"] == "application/sparql-results+json"
+    assert by_address.json() == {"head": {}, "boolean": True}
+    assert by_body.json()["head"] == {"vars": ["s"]}
+    assert len(by_body.json()["results"]["bindings"]) == 1
+    assert by_form.status_code == 200
+    assert [response.status_code for response in (update, wrong, service)] == [422, 422, 422]
+    assert nothing.json()["boolean"] is False
