@@ -257,5 +257,5 @@ async def test_provenance_is_asked_by_the_sparql_protocol_and_everybody_hears_of
     assert by_body.json()["head"] == {"vars": ["s"]}
     assert len(by_body.json()["results"]["bindings"]) == 1
     assert by_form.status_code == 200
-    assert [response.status_code for response in (update, wrong, service)] == [422, 422, 422]
+    assert [response.status_code for response in (update, wrong, service)] == [400, 400, 400]
     assert nothing.json()["boolean"] is False

@@ -27,7 +27,7 @@ def command(
     async def versions() -> None:
         async with opened(store) as runtime:
             log = (await runtime.branch(session)).state
-        found: list[CausalNode] = next((rows for form in _FORMS if (rows := history(log, form.format(key)))), [])
+        found: list[CausalNode] = next((rows for form in _FORMS if (rows := history(log, form.format(key)))), list[CausalNode]())
         if not found:
             raise Missing(f"session {session} has no version of {key!r}", key=key)
         if as_json:
