@@ -20,7 +20,7 @@ from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Interrupt, In
 from causeline.runtime.run_names import checked_name, given_name, new_name
 from causeline.runtime.run_recall import LogRecall
 from causeline.runtime.store import Store
-from causeline.runtime.store_check import every_link
+from causeline.runtime.store_check import StoreReport, every_link, verify_store
 from causeline.runtime.times import iso
 
 
@@ -164,6 +164,10 @@ class Sessions:
     async def why(self, node_id: str, session: str | None = None) -> Sequence[CausalNode]:
         """The inference that led to a node and what it had read, in log order. Raises Missing."""
         return (await self.log_with(node_id, session)).why(node_id)
+
+    async def verify_store(self) -> StoreReport:
+        """Read and check every session of this owner, and name every fault."""
+        return await verify_store(self._opened, owner=self.owner)
 
     # changing what is kept beside the log
 

@@ -1,27 +1,36 @@
 """`causeline verify`: check an export without any store."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from causeline.causal import Export, verify
+from causeline.cli.opening import leave, opened, own_store
 from causeline.cli.shared_arguments import AsJson
-from causeline.cli.views.clean_text import line
+from causeline.cli.views.clean_text import clean, line
+from causeline.cli.views.error_report import FAILED
 from causeline.cli.views.narration import counted
 from causeline.cli.views.terminal import Terminal
+from causeline.errors import Misuse
 
 
 def command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="An export, or a bare causal log as JSON.")],
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="An export, or a bare causal log as JSON.")] = None,
     head: Annotated[str | None, typer.Option(metavar="CK", help="The checkpoint id the export must end at, known from elsewhere.")] = None,
+    store: Annotated[str | None, typer.Option("--store", metavar="URL", help="Check everything in this store instead of a file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check an export: its bytes, its digest, every id and every link. The first fault is named.
+    """Check an export: its bytes, its digest, every id and every link. The first fault is named. With --store, check a whole store.
 
     Without --head this proves that the file is whole and consistent. With the head id you wrote down, it also proves
     that nothing was cut off its end and that it is not another history.
     """
+    if store is not None and file is None and head is None:
+        leave(_check_store(store, as_json=as_json))
+    if file is None or store is not None:
+        raise Misuse("name a FILE to check, or a whole store with --store URL")
     found = verify(file.read_bytes(), head)
     if isinstance(found, Export):
         row: dict[str, Any] = {
@@ -37,3 +46,20 @@ def command(
         print(line(row))
     else:
         Terminal().say(told, "good")
+
+
+async def _check_store(store: str, *, as_json: bool) -> int:
+    """Check every session of a store; 1 where anything in it is no run's writing."""
+    own_store(store, "verify --store")
+    async with opened(store) as runtime:
+        report = await runtime.verify_store()
+    if as_json:
+        print(line({"ok": report.ok, **asdict(report)}))
+        return 0 if report.ok else FAILED
+    terminal = Terminal()
+    for fault in report.faults:
+        where = f"session {fault.session}" + (f", run {fault.run}" if fault.run else "")
+        terminal.say(f"{where}: {clean(fault.message)}", "bad")
+    counts = f"{counted(report.sessions, 'session')}, {counted(report.runs, 'run')}, {counted(report.checkpoints, 'checkpoint')}"
+    terminal.say(f"ok: {counts}" if report.ok else f"{counted(len(report.faults), 'fault')} in {counts}", "good" if report.ok else "bad")
+    return 0 if report.ok else FAILED
