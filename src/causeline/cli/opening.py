@@ -6,7 +6,7 @@ import signal
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, Literal, NoReturn, cast
 
 import typer
 
@@ -60,6 +60,20 @@ async def let_go(agent: Program) -> None:
     close = getattr(agent, "aclose", None)
     if close is not None:
         await close()
+
+
+async def whole_id(runtime: Runtime, kind: Literal["run", "session"], text: str) -> str:
+    """The id of a run or a session of which only the beginning was given, where just one begins so; else the text itself."""
+    try:
+        await (runtime.run(text) if kind == "run" else runtime.session(text))
+    except Missing:
+        rows = await (runtime.runs() if kind == "run" else runtime.sessions())
+    else:
+        return text
+    fits = [row.id for row in rows if row.id.startswith(text)] if text else []
+    if len(fits) > 1:
+        raise Invalid(f"{len(fits)} {kind}s begin with {text!r}: {', '.join(fits[:5])}; write more of the id", findings=fits)
+    return fits[0] if fits else text
 
 
 def exists(store: str) -> bool:

@@ -7,6 +7,7 @@ that this package stays below the adapters.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from causeline.graph import InnerFailed
 from causeline.memory.items import Item
 from causeline.memory.reasoning_trace import REASONING_ITEM_KEY, hint, record_step, trace
 from causeline.memory.terms import Literal
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 _HOME = {"MemoryStore": "causeline.adapters.stores.opened_memory", "TripleStore": "causeline.adapters.memory.triple_store"}
 
-__all__ = ["REASONING_ITEM_KEY", "Item", "Literal", "MemoryStore", "TripleStore", "hint", "record_step", "trace"]
+__all__ = ["REASONING_ITEM_KEY", "InnerFailed", "Item", "Literal", "MemoryStore", "TripleStore", "hint", "record_step", "trace"]
 
 
 def __getattr__(name: str) -> Any:

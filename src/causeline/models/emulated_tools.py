@@ -13,7 +13,19 @@ from dataclasses import replace
 from typing import Literal
 
 from causeline.models.messages import Message, ToolCall, ToolSpec
-from causeline.models.model import CallDelta, Delta, Finish, Model, Request, Retracted, TextDelta, ToolMode, Usage, preferred_mode
+from causeline.models.model import (
+    UNREADABLE,
+    CallDelta,
+    Delta,
+    Finish,
+    Model,
+    Request,
+    Retracted,
+    TextDelta,
+    ToolMode,
+    Usage,
+    preferred_mode,
+)
 from causeline.models.rendered_messages import Rendered
 from causeline.models.schema_calls import answer_text, call_text, decode_schema_reply, examples, schema_for
 from causeline.models.text_calls import Decoded, decode_calls, may_open_call
@@ -64,7 +76,7 @@ class EmulatedTools:
                         yield late
                     if usage is not None:
                         yield usage
-                    yield delta
+                    yield Finish(UNREADABLE) if reader.unreadable and delta.reason in ("stop", "tool_calls") else delta
                 else:
                     if isinstance(delta, Retracted):
                         reader.restart()
@@ -153,6 +165,8 @@ def _call_delta(index: int, call: ToolCall) -> CallDelta:
 class _TextReader:
     """Passes text on once it can no longer begin with a call."""
 
+    unreadable = False  # a text of any kind may be an answer
+
     def __init__(self, tools: tuple[ToolSpec, ...]) -> None:
         self._tools = tools
         self.restart()
@@ -182,6 +196,7 @@ class _SchemaReader:
 
     def __init__(self, tools: tuple[ToolSpec, ...]) -> None:
         self._tools = tools
+        self.unreadable = False
         self.restart()
 
     def restart(self) -> None:
@@ -210,6 +225,7 @@ class _SchemaReader:
     def end(self) -> list[Delta]:
         decoded = decode_schema_reply("".join(self._pieces), self._tools)
         sent = "".join(self._sent)
+        self.unreadable = bool(decoded.problem and self._tools and not sent and "".join(self._pieces).strip())
         if decoded.problem and sent:
             return []  # A cut answer: what was passed on is all there is.
         return _late(decoded, sent)

@@ -120,6 +120,10 @@ class Served:
     request_id: str = ""
 
 
+UNREADABLE = "unreadable"
+"""How a reply ends that had to be a reply object and is none (see `Finish`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finish:
     """Why the reply ended: `stop`, `tool_calls`, `length`, `content_filter`, or the provider's own word. A word that says

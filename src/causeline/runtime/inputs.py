@@ -66,10 +66,16 @@ def decisions_by_interrupt(given: object) -> dict[str, dict[str, Any]]:
     """Decisions by the id of the interrupt. Raises Invalid for none at all, WrongDecision for what is no decision."""
     if not isinstance(given, Mapping) or not given:
         raise Invalid("no decisions given; name at least one open interrupt: {interrupt id: causeline.approve()}")
-    for name, one in cast("Mapping[str, object]", given).items():
-        if not isinstance(one, Mapping):
-            raise WrongDecision(f"{name}: a decision is one such as causeline.approve(), or {{decision, value?, reason?}}, not {one!r}")
-    return {name: dict(one) for name, one in cast("Mapping[str, Mapping[str, Any]]", given).items()}
+    decisions: dict[str, dict[str, Any]] = {}
+    for name, decision in cast("Mapping[str, object]", given).items():
+        if isinstance(decision, Mapping):
+            decisions[name] = dict(cast("Mapping[str, Any]", decision))
+        elif isinstance(decision, str | int | float) and not isinstance(decision, bool):
+            decisions[name] = {"decision": "answer", "value": decision}  # the plain value that a question asks for
+        else:
+            message = f"{name}: a decision is one such as causeline.approve(), or {{decision, value?, reason?}}, not {decision!r}"
+            raise WrongDecision(message)
+    return decisions
 
 
 def check_json(what: str, value: Any) -> None:

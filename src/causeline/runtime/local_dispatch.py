@@ -36,6 +36,7 @@ class _Waiting:
     """A run that waits for its turn here. `over` is done when it does not any more."""
 
     given: Given
+    queue: int
     over: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def end(self) -> None:
@@ -193,13 +194,22 @@ class LocalDispatch:
     def _wait(self, run: Run, given: Given) -> None:
         waiting = self._waiting.setdefault((run.owner, run.session), {})
         if run.id not in waiting:
-            waiting[run.id] = _Waiting(given)
+            waiting[run.id] = _Waiting(given, run.queue)
 
     def _drop(self, run: Run) -> None:
         """The run waits for its turn no more."""
         waiting = self._waiting.get((run.owner, run.session), {}).pop(run.id, None)
         if waiting is not None:
             waiting.end()
+
+    def _let_go(self, session: Key, turn: int | None) -> None:
+        """Runs of a session that waited here and came before the one whose turn it is are over: another process has driven them."""
+        waiting = self._waiting.get(session, {})
+        for name, entry in list(waiting.items()):
+            if turn is not None and entry.queue >= turn:
+                return
+            del waiting[name]
+            entry.end()
 
     def _keep(self, session: Key) -> None:
         if session not in self._keepers and not self._closing:
@@ -228,6 +238,7 @@ class LocalDispatch:
     async def _look(self, session: Key) -> Run | None:
         """Drive the run of a session that is next, and return it; None if it is not this process's to drive."""
         active = await self.store.rows(Run, owner=session[0], session=session[1], status=("queued", "running"), turn=True)
+        self._let_go(session, active[0].queue if active else None)
         if not active:
             return None
         run = active[0]

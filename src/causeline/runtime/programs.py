@@ -21,6 +21,8 @@ class Programs:
         self.build = build
         self._for_all: dict[str, Program] = {}
         for program in programs:
+            if program.name in self._for_all:
+                raise Invalid(f"two agents are called {program.name!r}; a run finds its agent by name, so each needs one of its own")
             self._for_all[program.name] = program
         self._given = frozenset(self._for_all)
         for program in programs:

@@ -26,6 +26,13 @@ def checked_name(what: str, name: object) -> str:
     return str.__str__(name)  # what is hashed and stored has the exact type, also where the caller's is an enum of texts
 
 
+def checked_owner(owner: object) -> str:
+    """An owner: any text of 1 to 256 characters. Raises Invalid."""
+    if not isinstance(owner, str) or not 0 < len(owner) <= 256:
+        raise Invalid(f"an owner is a text of 1 to 256 characters, not {ascii(owner)[:80]}")
+    return owner
+
+
 def given_name(given: object) -> str:
     """A name that a caller asks for something by. A store takes none at all for "any"; that is never what a caller means."""
     return given if isinstance(given, str) else ""

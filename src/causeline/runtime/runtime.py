@@ -26,7 +26,7 @@ from causeline.runtime.program import GraphProgram, Program
 from causeline.runtime.programs import Build
 from causeline.runtime.provenance_view import Provenance, ProvenanceVerbs
 from causeline.runtime.records import ACTIVE, CallRow, OnBusy, Run, Session
-from causeline.runtime.run_names import checked_name, given_name, new_name
+from causeline.runtime.run_names import checked_name, checked_owner, given_name, new_name
 from causeline.runtime.session_verbs import Sessions
 from causeline.runtime.store import Store
 from causeline.runtime.times import SystemClock, iso
@@ -81,6 +81,7 @@ class Runtime(Sessions, ProvenanceVerbs):
     def of(self, owner: str, *, deps: Any = None) -> "Runtime":
         """The same verbs for another owner, over the same store, leases and feed. It is open as long as this is; leaving it as
         `async with` closes nothing."""
+        checked_owner(owner)
         return Runtime(self.store, owner=owner, deps=deps if deps is not None else self.deps, room=self.room)
 
     async def __aenter__(self) -> Self:

@@ -41,6 +41,9 @@ def wanted_rows(kind: type, owner: str | None, filters: RowFilters) -> Wanted:
     for name, value in filters.items():
         if value and name not in _FILTERS[kind]:
             raise Misuse(f"rows of {kind.__name__} have no {name} to filter by")
+    limit = filters.get("limit")
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise Misuse(f"limit is a number of rows from 0 on, not {limit!r}")
     wanted = Wanted(owner=owner, **filters)
     if wanted.after is not None and (owner is None or (kind is CallRow and wanted.run is None)):
         raise Misuse(f"after={wanted.after!r} may name several rows of {kind.__name__}; give the owner too, and for calls the run")

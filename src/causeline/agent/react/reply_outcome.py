@@ -15,7 +15,7 @@ from causeline.causal import Append
 from causeline.errors import Invalid
 from causeline.graph.node import Context, Outcome
 from causeline.models.messages import ToolCall
-from causeline.models.model import Reply
+from causeline.models.model import UNREADABLE, Reply
 from causeline.models.stream import FINISHES
 from causeline.models.text_calls import Decoded
 from causeline.run.ledger import Call, arguments_hash
@@ -24,6 +24,7 @@ SPEAKS_AGAIN = 1
 """How often a reply that says nothing is asked for again."""
 
 
+NO_REPLY_OBJECT = "The reply is neither an answer object nor a call object of a tool in scope."
 WITHHELD = "the provider's content filter withheld the reply, or a part of it"
 
 
@@ -48,10 +49,10 @@ class ReplyOutcome:
             self._fault("cut_reply", "the reply was cut at its length limit")
         elif reply.finish == "content_filter":
             self._fault("content_filter", WITHHELD)
-        elif reply.finish not in FINISHES:
+        elif reply.finish not in (*FINISHES, UNREADABLE):
             self._fault("cut_reply", f"the reply ended for a reason that is not known: {reply.finish}")
         self.withheld = reply.finish == "content_filter"
-        self.unread = decoded.problem if talk.options.tool_mode == "text" else None
+        self.unread = decoded.problem if talk.options.tool_mode == "text" else NO_REPLY_OBJECT if reply.finish == UNREADABLE else None
         if decoded.problem and not self.unread:
             self._fault("unparseable_action", decoded.problem)
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, cast
 
 import typer
 
-from causeline.cli.opening import agent_from, leave, opened
+from causeline.cli.opening import agent_from, leave, opened, whole_id
 from causeline.cli.shared_arguments import DEFAULT_STORE, EventsAsJson, OtherAgent, RunName, Store
 from causeline.cli.views.follow import follow, view
 from causeline.cli.views.terminal import Terminal
@@ -55,7 +55,7 @@ def command(
     async def answer() -> int:
         given = agent_from(agent, store) if agent is not None else None
         async with opened(store, *([given] if given else [])) as runtime:
-            further = await runtime.answer(run, {interrupt: told}, agent=given)
+            further = await runtime.answer(await whole_id(runtime, "run", run), {interrupt: told}, agent=given)
             if not as_json:
                 Terminal().say(decided(told), "call")
             return (await follow(runtime, further, shown)).code

@@ -1,6 +1,6 @@
 """`causeline cancel`: stop a run, wherever it runs."""
 
-from causeline.cli.opening import leave, opened
+from causeline.cli.opening import leave, opened, whole_id
 from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, RunName, Store, store_words
 from causeline.cli.views.clean_text import line
 from causeline.cli.views.run_end import as_json as result_as_json
@@ -15,9 +15,10 @@ def command(run: RunName, store: Store = DEFAULT_STORE, as_json: AsJson = False)
 
     async def cancel() -> None:
         async with opened(store) as runtime:
-            await runtime.cancel(run)
-            await _end(runtime, run)
-            result = await runtime.result(run)
+            name = await whole_id(runtime, "run", run)
+            await runtime.cancel(name)
+            await _end(runtime, name)
+            result = await runtime.result(name)
             if as_json:
                 print(line(result_as_json(result)))
             else:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from causeline.cli.opening import agent_for, leave, let_go, opened
+from causeline.cli.opening import agent_for, leave, let_go, opened, whole_id
 from causeline.cli.shared_arguments import DEFAULT_STORE, EventsAsJson, OnBusy, OtherAgent, RunName, Store
 from causeline.cli.views.follow import follow, view
 
@@ -30,7 +30,7 @@ def command(
 
     async def fork() -> int:
         async with opened(store) as runtime:
-            before = await runtime.run(run)
+            before = await runtime.run(await whole_id(runtime, "run", run))
             program = agent_for(before, agent, store)
             try:
                 further = await runtime.start(program, prompt, session=before.session, at=at, on_busy=on_busy)

@@ -1,6 +1,6 @@
 """`causeline resume`: go on with a run whose process died."""
 
-from causeline.cli.opening import agent_from, leave, opened
+from causeline.cli.opening import agent_from, leave, opened, whole_id
 from causeline.cli.shared_arguments import DEFAULT_STORE, EventsAsJson, OtherAgent, RunName, Store
 from causeline.cli.views.error_report import QUESTIONS
 from causeline.cli.views.follow import View, follow, view
@@ -22,9 +22,10 @@ def command(run: RunName, agent: OtherAgent = None, store: Store = DEFAULT_STORE
     async def resume() -> int:
         given = agent_from(agent, store) if agent is not None else None
         async with opened(store, *([given] if given else [])) as runtime:
-            ended = (await runtime.run(run)).status not in ACTIVE
-            seen = await skipped(runtime, run, shown)
-            handle = await runtime.resume(run, agent=given)
+            name = await whole_id(runtime, "run", run)
+            ended = (await runtime.run(name)).status not in ACTIVE
+            seen = await skipped(runtime, name, shown)
+            handle = await runtime.resume(name, agent=given)
             found = await follow(runtime, handle, shown, after=seen - 1 if ended and seen else seen)
             if ended:
                 if not as_json:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from causeline.causal.view.drawing import causal_graph, dot
-from causeline.cli.opening import leave, opened
+from causeline.cli.opening import leave, opened, whole_id
 from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, SessionName, Store
 from causeline.cli.views.clean_text import line
 from causeline.cli.views.narration import Piece, counted
@@ -34,17 +34,33 @@ def command(
 
     async def show() -> None:
         async with opened(store) as runtime:
-            links, runs = await history(runtime, session, run)
-            standings = await standing(runtime, await runtime.runs(session), session)
+            place, shown_run = await place_of(runtime, session, run)
+            links, runs = await history(runtime, place, shown_run)
+            standings = await standing(runtime, await runtime.runs(place), place)
             calls = [row for one in runs for row in await runtime.calls(one.id)] if as_json else []
         if as_json:
-            print(line(as_object(session, links, runs, calls, graph=graph)))
+            print(line(as_object(place, links, runs, calls, graph=graph)))
         elif graph or as_dot:
             print((dot if as_dot else causal_graph)(node for link in links for node in link.nodes), end="")
         else:
-            _print(session, links, runs, standings)
+            _print(place, links, runs, standings)
 
     leave(show())
+
+
+async def place_of(runtime: Runtime, name: str, run: str | None) -> tuple[str, str | None]:
+    """The session and the run that a command line means: a session, or a run in its place; each by the beginning of its id."""
+    if run is not None:
+        run = await whole_id(runtime, "run", run)
+    session = await whole_id(runtime, "session", name)
+    try:
+        return (await runtime.session(session)).id, run
+    except Missing:
+        try:
+            row = await runtime.run(await whole_id(runtime, "run", name))
+        except Missing:
+            return session, run  # which is then missed by its name
+        return row.session, row.id
 
 
 async def history(runtime: Runtime, session: str, run: str | None = None) -> tuple[Sequence[Link], Sequence[Run]]:

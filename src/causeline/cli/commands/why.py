@@ -7,14 +7,16 @@ import typer
 
 from causeline.causal import AgentState, CausalNode
 from causeline.causal.view.node_text import node_text
-from causeline.cli.opening import leave, opened
+from causeline.cli.opening import leave, opened, whole_id
 from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, Store
 from causeline.cli.views.clean_text import line
 from causeline.cli.views.terminal import Terminal, table
+from causeline.errors import Missing
+from causeline.runtime.runtime import Runtime
 
 
 def command(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="A causal node's id, cw_...; `causeline show SESSION` prints them.")],
+    node: Annotated[str, typer.Argument(metavar="NODE", help="A causal node's id, cw_..., or a run's: its answer.")],
     session: Annotated[str | None, typer.Option(metavar="ID", help="In this session, where several have the node.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Also what lies behind that: all the causes of the model's reply.")] = False,
     store: Store = DEFAULT_STORE,
@@ -29,17 +31,32 @@ def command(
 
     async def why() -> None:
         async with opened(store) as runtime:
-            log = await runtime.log_with(node, session)
-        found = read_set(log, node, everything=everything)
+            log, name = await log_of(runtime, node, session)
+        found = read_set(log, name, everything=everything)
         if as_json:
-            print(line({"node": node, "why": [one.to_json() for one in found]}))
+            print(line({"node": name, "why": [one.to_json() for one in found]}))
             return
         terminal = Terminal()
         for row in table((one.id, one.kind, node_text(one.kind, one.payload)) for one in found):
             terminal.say(row)
-        terminal.say(_remark(log, node, found, everything=everything), "quiet")
+        terminal.say(_remark(log, name, found, everything=everything), "quiet")
 
     leave(why())
+
+
+async def log_of(runtime: Runtime, name: str, session: str | None) -> tuple[AgentState, str]:
+    """The log to read, and the node that is asked about: a node of this id, or the last that the model said in a run. Raises Missing."""
+    if name.startswith("cw_"):
+        return await runtime.log_with(name, session), name
+    try:
+        run = await runtime.run(await whole_id(runtime, "run", name))
+    except Missing:
+        return await runtime.log_with(name, session), name
+    log = (await runtime.branch(run.session, run.head)).state
+    said = [node.id for node in log.nodes if node.kind in ("answer", "inference")]
+    if not said:
+        raise Missing(f"the model has said nothing in run {run.id} yet", run=run.id)
+    return log, said[-1]
 
 
 def read_set(log: AgentState, node: str, *, everything: bool) -> Sequence[CausalNode]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol, cast
 
-from causeline.errors import Invalid, Unavailable
+from causeline.errors import Unavailable
 from causeline.graph.documents.document import Scatter
 from causeline.graph.engine import apply
 from causeline.graph.engine.binding import BoundDocument, Site
@@ -22,7 +22,7 @@ from causeline.graph.engine.position import Branch, Child, ParkedItem, ScatterSt
 from causeline.graph.engine.scatter import SUCCESS, FinishedItem, pick, port_of
 from causeline.graph.engine.state_paths import MISSING
 from causeline.graph.engine.step_events import Failure, LimitReached, Path, Progress, Status, Tally
-from causeline.graph.engine.visit import NOTHING, Attempts, VisitResult, again, call, failure_names, note_try
+from causeline.graph.engine.visit import NOTHING, Attempts, VisitResult, again, call, declared, failure_names, note_try
 from causeline.graph.node import PARKED
 
 _QUIET = frozenset({SUCCESS, "all-success", "partial"})
@@ -30,12 +30,6 @@ _QUIET = frozenset({SUCCESS, "all-success", "partial"})
 
 class SourceBroken(Unavailable):
     """The source of a scatter raised. Items already pulled have finished; no `error` route catches this."""
-
-
-class UndeclaredPort(Invalid):
-    """The body of a scatter left by a port its node does not declare."""
-
-    code = "undeclared_port"
 
 
 class ItemWalk(Protocol):
@@ -189,13 +183,7 @@ class ScatterRun:
             before = self.state.parked[index].writes if index in self.state.parked else {}
             self.state.parked[index] = ParkedItem(result.question, {**before, **result.writes})
             return None
-        if result.port not in node.ports:
-            raise UndeclaredPort(
-                f"{self.site.name}: the node {node.iri} left by {result.port!r}, which it does not declare; its ports are "
-                f"{', '.join(node.ports)}",
-                placement=self.site.name,
-                port=result.port,
-            )
+        declared(result.port, node, self.site)
         state = _after(values, result.writes, reducers) if self.site.feeds else NOTHING
         return ItemResult(result.port, state, attempts=result.attempts)
 

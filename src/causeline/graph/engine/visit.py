@@ -9,12 +9,13 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from causeline.errors import Invalid
+from causeline.graph.documents.document import OTHERWISE
 from causeline.graph.engine.binding import Site
 from causeline.graph.engine.channels import NOWHERE, Placing
 from causeline.graph.engine.control import Control, WalkTask, code_of
 from causeline.graph.engine.state_guard import check_untouched, copied
 from causeline.graph.engine.step_events import Failure, Path, Retry
-from causeline.graph.node import Context, Node, Outcome
+from causeline.graph.node import PARKED, Context, Node, Outcome
 from causeline.policy import GiveUp, RetryPolicy, error_names
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -156,6 +157,22 @@ async def _begun(control: Control, node: Node, ctx: Context) -> Any:
     return await found if hasattr(found, "__await__") else found
 
 
+class UndeclaredPort(Invalid):
+    """The body of a scatter left by a port its node does not declare."""
+
+    code = "undeclared_port"
+
+
+def declared(port: str, node: Node, site: Site) -> None:
+    """Raises UndeclaredPort for a port that a node does not have."""
+    if port not in node.ports:
+        raise UndeclaredPort(
+            f"{site.name}: the node {node.iri} left by {port!r}, which it does not declare; its ports are {', '.join(node.ports)}",
+            placement=site.name,
+            port=port,
+        )
+
+
 def _result(found: Any, node: Node, site: Site, tries: list[Mapping[str, Any]] | None) -> VisitResult:
     """What a node returned. Raises BadOutcome."""
     if not isinstance(found, Outcome):
@@ -165,11 +182,13 @@ def _result(found: Any, node: Node, site: Site, tries: list[Mapping[str, Any]] |
                 placement=site.name,
                 node=node.iri,
             )
+        _may_leave_by(found, node, site)
         return VisitResult(found, attempts=tuple(tries) if tries else ())
     if found.writes is not _NO_WRITES:
         _check_writes(found.writes, site)
     if type(found.port) is not str:
         raise BadOutcome(f"{site.name}: a port is a text, not {found.port!r:.80}", placement=site.name)
+    _may_leave_by(found.port, node, site)
     return VisitResult(found.port, found.writes, question=found.question, attempts=tuple(tries) if tries else ())
 
 
@@ -181,3 +200,9 @@ def _check_writes(writes: Any, site: Site) -> None:
         else:
             return
     raise BadOutcome(f"{site.name}: writes must be a mapping from channel names to values, not {writes!r:.80}", placement=site.name)
+
+
+def _may_leave_by(port: str, node: Node, site: Site) -> None:
+    """A port that is neither declared nor routed by name would be taken for whatever `otherwise` leads to."""
+    if port not in site.routes and port not in ("error", PARKED) and OTHERWISE in site.routes:
+        declared(port, node, site)
