@@ -73,9 +73,9 @@ class Options:
         Option(
             rules.system,
             "arf",
-            "the system prompt. `{{ date }}`, `{{ now }}`, `{{ tools }}`, `{{ context }}`, `{{ agent.name }}`, `{{ session.id "
-            "}}` and `{{ run.id }}` are filled in as of the start of the run; an unknown name is refused. In Python also a "
-            "function of the run's scope that returns the text",
+            "the system prompt. `{{ date }}`, `{{ now }}`, `{{ tools }}`, `{{ context }}`, `{{ context.PATH }}`, `{{ metadata.KEY }}`, "
+            "`{{ agent.name }}`, `{{ session.id }}` and `{{ run.id }}` are filled in as of the start of the run; an unknown name is "
+            "refused. In Python also a function of the run's scope that returns the text",
             unset="none",
         ),
     ] = None

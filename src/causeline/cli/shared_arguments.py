@@ -22,7 +22,13 @@ Store = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for another program.")]
 EventsAsJson = Annotated[bool, typer.Option("--json", help="Print one event a line as JSON, then one object with the result.")]
 AgentFile = Annotated[
-    str, typer.Option("--agent", "-a", metavar="AGENT", help="The agent: agent.toml, .json, .hcl, or module:name, file.py:name.")
+    str,
+    typer.Option(
+        "--agent",
+        "-a",
+        metavar="AGENT",
+        help="The agent: agent.toml, .json, .hcl, or module:name, file.py:name. With --server the name of an agent it serves.",
+    ),
 ]
 OtherAgent = Annotated[
     str | None, typer.Option("--agent", "-a", metavar="AGENT", help="Use this agent instead of the one stored with the run.")

@@ -12,7 +12,7 @@ from causeline.cli.views.terminal import Terminal
 from causeline.cli.views.trace import decided
 from causeline.runtime.interrupts import NEEDS_VALUE
 
-_VALUES = {"edit": "the new arguments as a JSON object", "answer": "text or JSON", "record": "the result, text or JSON"}
+_VALUES = {"edit": "the new arguments as a JSON object, all of them", "answer": "text or JSON", "record": "the result, text or JSON"}
 Decision = Literal["approve", "deny", "edit", "answer", "retry", "record", "fail"]
 
 
@@ -28,7 +28,9 @@ def command(
     ],
     value: Annotated[
         str | None,
-        typer.Option(metavar="JSON", help="New arguments (edit), the answer, or the result (record). For the last two plain text will do."),
+        typer.Option(
+            metavar="JSON", help="All the arguments anew (edit), the answer, or the result (record). For the last two plain text will do."
+        ),
     ] = None,
     reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why not; the model is told.")] = None,
     by: Annotated[str | None, typer.Option(metavar="NAME", help="Who decided, for the record; otherwise the store's owner.")] = None,

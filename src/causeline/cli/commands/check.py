@@ -17,7 +17,8 @@ from causeline.cli.views.terminal import Terminal, set_aside
 
 
 def command(
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="agent.toml, .json, .hcl, or module:name.")], as_json: AsJson = False
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="agent.toml, .json, .hcl, or module:name, file.py:name.")],
+    as_json: AsJson = False,
 ) -> None:
     """List everything that is wrong with an agent's file, by line.
 

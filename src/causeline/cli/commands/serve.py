@@ -21,7 +21,9 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 def command(
-    agents: Annotated[list[str], typer.Argument(metavar="AGENT...", help="Agents to serve: agent.toml, .json, .hcl, or module:name.")],
+    agents: Annotated[
+        list[str], typer.Argument(metavar="AGENT...", help="Agents to serve: agent.toml, .json, .hcl, or module:name, file.py:name.")
+    ],
     host: Annotated[str, typer.Option(help="Address to listen on. Anything but loopback needs tokens.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     cors: Annotated[list[str] | None, typer.Option(metavar="ORIGIN", help="An origin that browsers may call from; repeatable.")] = None,

@@ -20,7 +20,7 @@ FAILED, USAGE, QUESTIONS, CTRL_C = 1, 2, 3, 130
 _HINTS: Sequence[tuple[type[CauselineError], str]] = (
     (Unavailable, "This may pass: try the same command again."),
     (Refused, "Trying again will not help; change what is asked for, or the account it is asked with."),
-    (Corrupt, "Nothing was changed. Take the file or the store from a copy that still verifies."),
+    (Corrupt, "Nothing was changed. Take a copy that still verifies."),
 )
 """Said for a kind of error whose message may not say what to do."""
 
