@@ -133,10 +133,8 @@ async def test_a_run_without_a_message_goes_on_with_the_calls_that_are_left():
     assert bench.ran == ["quick", "slow"]
     assert results == [("a", "quick done"), ("b", UNKNOWN_OUTCOME)]
     told = [(event["type"], event["tool_call_id"]) for event in after.events if "tool_call_id" in event]
-    assert told == [(kind, one) for one in "ab" for kind in ("tool_call_start", "tool_call_args", "tool_call_end")] + [
-        ("tool_call_result", "a"),
-        ("tool_call_result", "b"),
-    ]
+    kinds = ("tool_call_start", "tool_call_args", "tool_call_end", "tool_call_result")
+    assert told == [(kind, "b") for kind in kinds], "what the run before has told of a call that finished is not told again"
 
 
 async def test_before_the_first_step_what_the_user_said_is_not_lost():

@@ -39,6 +39,8 @@ def test_the_last_object_has_exactly_the_agreed_keys():
             "arguments": {"to": "bob"},
             "question": "May mail run with these arguments?",
             "reason": "policy",
+            "run": "run_1",
+            "path": [],
         }
     ]
 

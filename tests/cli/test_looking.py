@@ -173,12 +173,13 @@ def test_why_of_a_question_says_that_no_inference_led_to_it(told):
 
 
 def test_why_of_no_node_says_where_nodes_are_listed(told):
-    for words in (("cw_none",), ("r1",), (told("show", "s1", "--json").last["nodes"][0]["id"], "--session", "s9")):
+    for words in (("cw_none",), ("r9",), (told("show", "s1", "--json").last["nodes"][0]["id"], "--session", "s9")):
         ended = told("why", *words)
         assert ended.code == 1
         assert words[0] in ended.err
         assert "causeline show" in ended.err
-    assert "begins with cw_" in told("why", "r1").err
+    assert "begins with cw_" in told("why", "r9").err
+    assert "inference" in told("why", "r1").out, "of a run it is the answer that is asked about"
     assert "session s9" in ended.err
 
 

@@ -171,13 +171,22 @@ async def test_a_tool_that_takes_longer_than_the_lease_is_not_overtaken(store):
 
 
 async def test_resuming_a_live_run_says_who_holds_it(store):
-    agent = working([], seconds=0.3)
+    gate = asyncio.Event()
+
+    @causeline.tool
+    async def work(n: int) -> str:
+        """Works until it may stop."""
+        await gate.wait()
+        return f"worked {n}"
+
+    agent = causeline.Agent(ScriptedModel([asks(("work", {"n": 1}, "a")), {"text": "done"}]), tools=[work])
     async with runtime(store, agent) as rt:
         run = await rt.start(agent, "go", session="s")
         async with beside(store, agent) as other:
             with pytest.raises(Conflict, match="process") as caught:
                 await other.resume(run.id)
             assert caught.value.code == "run_held"
+            gate.set()
             assert (await run.result()).status == "succeeded"
             assert (await (await other.resume(run.id)).result()).status == "succeeded"
 

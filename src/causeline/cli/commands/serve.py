@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from causeline.cli.opening import agent_from, place
+from causeline.cli.opening import agent_from, own_store, place
 from causeline.cli.shared_arguments import DEFAULT_STORE, Store
 from causeline.cli.views.error_report import CTRL_C
 from causeline.cli.views.terminal import Terminal
@@ -41,6 +41,7 @@ def command(
     from causeline.api import app  # noqa: PLC0415 - only this command needs it
     from causeline.api.application import tokens_from_environment  # noqa: PLC0415 - only this command needs it
 
+    own_store(store, "serve")
     served = [agent_from(name, store) for name in agents]
     tokens: dict[str, str] = {}
     for agent in served:
