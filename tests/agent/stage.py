@@ -171,12 +171,19 @@ def enduring(models: Sequence[Any], clock: StillClock, retries: int = 2) -> Mode
 
 @asynccontextmanager
 async def stage(
-    script: Any = (), tools: Sequence[Any] = (), *, store: Any = None, clock: Any = None, pairs: bool = True, **options: Any
+    script: Any = (),
+    tools: Sequence[Any] = (),
+    *,
+    store: Any = None,
+    clock: Any = None,
+    pairs: bool = True,
+    grace: float = 30.0,
+    **options: Any,
 ) -> AsyncIterator[Stage]:
     """An agent that plays a script. Everything its model was asked must have been well paired."""
     model = Heard(script)
     agent = agent_of(model, tools, **options)
-    async with Runtime(store or InMemoryStore(), programs=[agent], clock=clock) as runtime:
+    async with Runtime(store or InMemoryStore(), programs=[agent], clock=clock, grace=grace) as runtime:
         yield Stage(runtime, agent, model)
     if pairs:
         assert model.faults == []

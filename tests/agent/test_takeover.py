@@ -70,7 +70,7 @@ class Power:
 async def process(store, script, tools, **options):
     """A process of its own on this store; `power.die()` ends it."""
     power = Power(store)
-    async with stage(script, tools(power), store=power, clock=Moving(jump=0.0), **options) as s:
+    async with stage(script, tools(power), store=power, clock=Moving(jump=0.0), grace=0.0, **options) as s:  # the dead wait for nobody
         yield s, power
 
 
