@@ -17,7 +17,7 @@ from causeline.adapters.stores import open_store
 from causeline.adapters.stores.opened_memory import MemoryStore
 from causeline.adapters.tools.mcp_tools import mcp
 from causeline.agent.definition import AgentDefinition
-from causeline.agent.history import log_to_go_on_from
+from causeline.agent.earlier_messages import log_to_go_on_from
 from causeline.agent.manifest.manifest import GRAPHS, InvalidManifest, Manifest, ManifestFinding, manifest_from_plain, read_manifest
 from causeline.agent.manifest.modules import attribute, modules_beside
 from causeline.agent.manifest.source import read_source

@@ -14,7 +14,7 @@ from causeline.adapters.memory.query_process import QueryProcess
 from causeline.causal import AgentState
 from causeline.errors import Exhausted, Invalid, Missing, Misuse
 from causeline.memory import TripleStore
-from causeline.memory.statements import RunFacts, Session, StepFacts, nquads
+from causeline.memory.prov_statements import RunFacts, Session, StepFacts, nquads
 from causeline.models import ScriptedModel
 from causeline.tools import Resource
 from tests.agent.stage import calls

@@ -92,8 +92,9 @@ def test_a_pid_that_was_given_to_another_process_is_not_the_holder():
 # taking over
 
 
-@pytest.mark.parametrize("way", ["resume", "start", "work", "answer"])
-def test_a_dead_process_is_followed_at_once(tmp_path, way):
+def dying_at_the_third_call(tmp_path):
+    """What a process does that starts the run r1 and dies in its third call."""
+
     async def first():
         @causeline.tool(idempotent=True)
         async def work(n: int) -> str:
@@ -107,6 +108,11 @@ def test_a_dead_process_is_followed_at_once(tmp_path, way):
         rt = await runtime(store_at("sqlite", tmp_path), agent).__aenter__()
         await (await rt.start(agent, "go", session="s", run_id="r1")).result()
 
+    return first
+
+
+@pytest.mark.parametrize("way", ["resume", "start", "work", "answer"])
+def test_a_dead_process_is_followed_at_once(tmp_path, way):
     async def second():
         agent = working([], idempotent=True)
         async with runtime(store_at("sqlite", tmp_path), agent, lease_seconds=1e6) as rt:  # who waited for a lease would wait for ever
@@ -122,7 +128,7 @@ def test_a_dead_process_is_followed_at_once(tmp_path, way):
                 worker.cancel()
             return result.answer, (await rt.run("r1")).epoch
 
-    assert ended(spawn(first)) == -9
+    assert ended(spawn(dying_at_the_third_call(tmp_path))) == -9
     assert asyncio.run(second()) == ("done", 2)
 
 
@@ -336,24 +342,11 @@ async def test_a_slow_store_slows_a_run_and_changes_nothing(tmp_path):
 def test_a_run_that_is_resumed_right_after_opening_is_not_held_by_the_one_who_opened(tmp_path):
     """Opening brings on what a dead process left; asking for the same run in that moment is no conflict."""
 
-    async def first():
-        @causeline.tool(idempotent=True)
-        async def work(n: int) -> str:
-            """Works."""
-            append(tmp_path / "effects", str(n))
-            if n == 3:
-                die()
-            return f"worked {n}"
-
-        agent = causeline.Agent(ScriptedModel(LOOP), tools=[work])
-        rt = await runtime(store_at("sqlite", tmp_path), agent).__aenter__()
-        await (await rt.start(agent, "go", session="s", run_id="r1")).result()
-
     async def second():
         agent = working([], idempotent=True)
         async with causeline.open(f"sqlite:///{tmp_path}/store.db", agents=[agent]) as rt:
             answers = [(await (await rt.resume("r1")).result()).answer for _ in range(3)]
             return answers, (await rt.run("r1")).epoch
 
-    assert ended(spawn(first)) == -9
+    assert ended(spawn(dying_at_the_third_call(tmp_path))) == -9
     assert asyncio.run(second()) == (["done"] * 3, 2)

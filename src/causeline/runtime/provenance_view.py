@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from causeline.errors import Missing, Misuse
-from causeline.memory import statements
+from causeline.memory import prov_statements
+from causeline.memory.prov_statements import RunFacts, StepFacts, named, nquads
 from causeline.memory.provenance import Answer, QueryEngine
-from causeline.memory.statements import RunFacts, StepFacts, named, nquads
 from causeline.memory.terms import Quad
 from causeline.run.ledger import FINISHED
 from causeline.runtime.records import ACTIVE, CallRow, Link, Run, Session
@@ -107,7 +107,7 @@ class Provenance:
 
     async def _fresh(self, owner: str, row: Session, told: _Told) -> list[Quad]:
         """What a session has to tell since it was asked last."""
-        speaker = statements.Session(row.id, owner)
+        speaker = prov_statements.Session(row.id, owner)
         runs = await self._store.rows(Run, owner=owner, session=row.id)
         quads: list[Quad] = []
         for run in runs:
@@ -173,7 +173,7 @@ def _run(run: Run, before: str | None) -> RunFacts:
     )
 
 
-def _steps(speaker: statements.Session, links: Sequence[Link], told: _Told) -> Iterator[Quad]:
+def _steps(speaker: prov_statements.Session, links: Sequence[Link], told: _Told) -> Iterator[Quad]:
     """Statements about the checkpoints of a branch that have not been told."""
     heads: dict[str, str] = {}
     for link in links:
