@@ -44,6 +44,9 @@ type = "react"
 python = "tools:lookup"
 approval = "ask"
 [memory]
+store = "sqlite:///memories.db"
+namespace = ["users", "{{ owner }}"]
+k = 3
 [context]
 user = "Ada"
 since = 2026-01-02
@@ -81,6 +84,7 @@ async def test_a_good_manifest(folder):
     assert manifest.tools[0].origin == Origin(str(folder / "tools.py"), "lookup")
     assert manifest.context == {"user": "Ada", "since": "2026-01-02"}
     assert manifest.tokens == {"secret-token": "ada"}
+    assert manifest.options.memory == {"store": f"sqlite:///{folder}/memories.db", "namespace": ["users", "{{ owner }}"], "k": 3}
     assert manifest.options.base_dir == folder
 
 
@@ -99,6 +103,7 @@ async def test_json_and_hcl_of_the_same_shape_say_the_same(folder):
         "agent": {"name": "librarian", "system": toml.options.system, "model": "openai:gpt-5-mini", "tool_approval": "auto"},
         "graph": {"type": "react"},
         "tools": [{"python": "tools:lookup", "approval": "ask"}],
+        "memory": {"store": "sqlite:///memories.db", "namespace": ["users", "{{ owner }}"], "k": 3},
         "context": {"user": "Ada", "since": "2026-01-02"},
     }
     hcl = (
@@ -112,6 +117,11 @@ async def test_json_and_hcl_of_the_same_shape_say_the_same(folder):
         tools {
           python   = "tools:lookup"
           approval = "ask"
+        }
+        memory {
+          store = "sqlite:///memories.db"
+          namespace = ["users", "{{ owner }}"]
+          k = 3
         }
         context { user = "Ada", since = "2026-01-02" }
     """.replace("{ user", "{\n user")
@@ -174,7 +184,7 @@ def test_all_findings_come_at_once_with_line_and_place(folder):
         "agent.toml:3: agent.system: line 2, column 7: unknown variable dat; did you mean date?",
         "agent.toml:6: agent.temperature: expected a number from 0, got 'hot'",
         "agent.toml:7: agent.on_token: can only be given in Python",
-        "agent.toml:8: agent.memory: long-term memory is not available in this version",
+        "agent.toml:8: agent.memory: does not belong here; write [memory] store = ...",
         "agent.toml:9: agent.graph: does not belong here; write [graph] type = ...",
         f"agent.toml:10: agent.tool_approval: lookup: 'denyy' is not an approval mode; {WORDS}",
         'agent.toml:12: graph.type: required; write type = "react"',
@@ -188,9 +198,9 @@ def test_all_findings_come_at_once_with_line_and_place(folder):
         'agent.toml:27: tools[4].python: required; write python = "module:function"',
         "agent.toml:29: tools[5]: tools:pair is 2 tools; a name or description is for one",
         "agent.toml:33: mcp[0]: MCP servers cannot be reached from here",
-        "agent.toml:35: memory: long-term memory is not available in this version",
+        "agent.toml:36: memory.url: unknown key; known are store, namespace, k, header, min_score",
         "agent.toml:38: server.port: unknown key; known are tokens",
-        "agent.toml:39: unheard: unknown key; known are agent, graph, tools, mcp, context, server",
+        "agent.toml:39: unheard: unknown key; known are agent, graph, tools, mcp, memory, context, server",
     ]
 
 
@@ -220,6 +230,11 @@ WORDS = 'use "auto", "ask", "deny", "interactive", a map of patterns or a functi
         (HEAD + 'skills = ["none"]\n[graph]\ntype = "react"', "agent.toml:3: agent.skills: none: no such skill"),
         (HEAD + GRAPH + LOOKUP + PAIR, "agent.toml:7: tools[1]: two tools are named lookup"),
         (HEAD + '[graph]\ntype = "react"\n[server.tokens]\nabc = 3', "agent.toml:5: server.tokens: a token maps to the name of its owner"),
+        (HEAD + GRAPH + '[memory]\nstore = "redis://x"', "agent.toml:6: memory.store: expected the address of a store"),
+        (HEAD + GRAPH + '[memory]\nstore = "postgresql://a:b@db/x"', "agent.toml:6: memory.store: an address without a password"),
+        (HEAD + GRAPH + '[memory]\nk = 0', "agent.toml:6: memory.k: expected a whole number from 1"),
+        (HEAD + GRAPH + '[memory]\nnamespace = "{{ user }}"', "agent.toml:6: memory.namespace: unknown variable user"),
+        ("memory = 3\n" + HEAD + GRAPH, "agent.toml:1: memory: expected a table"),
         ("agent = 3\n" + '[graph]\ntype = "react"', "agent.toml:1: agent: expected a table"),
         (HEAD + "model = 'again'\n", "agent.toml:3: not TOML: Cannot overwrite a value"),
         ("[agent\n", "agent.toml:1: not TOML: "),
@@ -298,6 +313,20 @@ async def test_a_stored_manifest_needs_the_tool_files_and_nothing_else(folder):
     (folder / "tools.py").unlink()
     with pytest.raises(InvalidManifest, match=r"tools\.py"):
         manifest_from_plain(plain)
+
+
+@pytest.mark.parametrize("table, stored", [("[memory]\n", {}), ('[memory]\nnamespace = "notes"\nheader = "Known:"\n', None)])
+def test_a_memory_without_a_store_is_that_of_the_runtime(folder, table, stored):
+    manifest = read_manifest(write(folder, HEAD + GRAPH + table))
+    assert manifest.options.offers_remember
+    assert manifest.options.memory == ({"namespace": "notes", "header": "Known:"} if stored is None else stored)
+    assert manifest_from_plain(json.loads(json.dumps(manifest.to_plain()))).options.memory == manifest.options.memory
+
+
+def test_a_memory_given_beside_the_file_is_stored_with_it(folder):
+    manifest = read_manifest(write(folder, GOOD), {"memory": "sqlite:////tmp/m.db"})
+    assert manifest.to_plain()["memory"] == {"store": "sqlite:////tmp/m.db"}
+    assert manifest_from_plain(manifest.to_plain()).options.memory == {"store": "sqlite:////tmp/m.db"}
 
 
 def test_a_document_as_graph(folder):

@@ -33,6 +33,7 @@ from causeline.tools.skills import Skill
 
 MIN_CONTEXT_TOKENS = 256
 PROVIDER_FORMATS = ("json_object", "json_schema", "text")
+STORES = ("memory://", "sqlite:///", "postgres://", "postgresql://")
 SERVER_OPTIONS = ("provider", "base_url", "api_key_env", "chat_path", "auth_header", "auth_prefix")
 """Options that say where a model named by a text is, and how to get in."""
 _MAX_NODE_TYPES = 32
@@ -116,8 +117,8 @@ node_types: Rule = list_of(
 graph_nodes: Rule = list_of(test("a node made by causeline.graph.node", lambda value: isinstance(value, Node)), "a list of nodes")
 graph_documents: Rule = list_of(test("a Document", lambda value: isinstance(value, Document)), "a list of Documents")
 _STORE_ADDRESS = test(
-    "the address of a store, or a MemoryStore",
-    lambda value: "://" in value if isinstance(value, str) else callable(getattr(value, "search", None)),
+    "the address of a store (sqlite:///memories.db, postgresql://host/database, memory://), or a MemoryStore",
+    lambda value: value.startswith(STORES) if isinstance(value, str) else callable(getattr(value, "search", None)),
 )
 
 

@@ -40,6 +40,11 @@ def lost_object(value: Any) -> str | None:
     return None
 
 
+def memory_table(stored: Any) -> Json:
+    """The stored option `memory` as the table that a manifest has for it."""
+    return dict(cast("Json", stored)) if isinstance(stored, Mapping) and OBJECT not in stored else {"store": stored}
+
+
 def plain_skill(skill: Skill) -> Json:
     """A skill, whole, as the table that `skills` takes."""
     allowed = None if skill.allowed_tools is None else list(skill.allowed_tools)

@@ -16,6 +16,7 @@ from causeline.agent.manifest.source import Place, Reader, Source, UnreadableTex
 from causeline.agent.option_rules import meant
 from causeline.agent.options import OPTION_NAMES, Options, option_findings, readable, skill_findings
 from causeline.agent.react.remember import REMEMBER
+from causeline.agent.stored_options import memory_table
 from causeline.errors import CauselineError, Invalid, Missing
 from causeline.models.messages import Json
 from causeline.tools.approval import approval_findings
@@ -26,11 +27,16 @@ from causeline.tools.toolbox import Toolbox, hint
 from causeline.tools.toolset import Toolset
 
 GRAPHS = ("react", "react-flat")
-_TABLES = ("agent", "graph", "tools", "mcp", "context", "server")
-_NOT_YET = {"memory": "long-term memory is not available in this version"}
-_ELSEWHERE = {"graph": "write [graph] type = ...", "tools": "write [[tools]] python = ...", "base_dir": "it is the file's directory"}
+_FILE = "sqlite:///"
+_TABLES = ("agent", "graph", "tools", "mcp", "memory", "context", "server")
+_ELSEWHERE = {
+    "graph": "write [graph] type = ...",
+    "tools": "write [[tools]] python = ...",
+    "memory": "write [memory] store = ...",
+    "base_dir": "it is the file's directory",
+}
 _OPTIONS = tuple(name for name in readable("file") if name != "memory")
-_ONLY_PYTHON = tuple(name for name in OPTION_NAMES if name not in (*_OPTIONS, *_ELSEWHERE, "memory"))
+_ONLY_PYTHON = tuple(name for name in OPTION_NAMES if name not in (*_OPTIONS, *_ELSEWHERE))
 _TOOL_KEYS = ("python", "name", "description", *POLICY)
 _SERVER_KEYS = ("name", "command", "url", "env", "headers_env", "allow", "timeout")
 Connect = Callable[..., Toolset]
@@ -79,6 +85,7 @@ class Manifest:
             "graph": {"type": options["graph"]},
             "tools": [dict(each) for each in self.references],
             "mcp": [dict(each) for each in self.servers],
+            **({} if options["memory"] is None else {"memory": memory_table(options["memory"])}),
             "context": self.context,
         }
 
@@ -140,8 +147,10 @@ class _Reading:
         graph = self._graph()
         if graph is not None and "graph" not in overrides:
             values["graph"] = graph
+        if "memory" in self.source.data and "memory" not in overrides:
+            values["memory"] = self._memory()
         for name, line in option_findings(values):
-            self._say(line, "agent", name)
+            self._say_of_option(name, line)
         tools, references = self._tools()
         servers, entries = self._servers()
         tools.extend(servers)
@@ -159,6 +168,16 @@ class _Reading:
         written = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
         self.findings.append(ManifestFinding(message, written, self.source.name, self.source.line(place)))
 
+    def _say_of_option(self, name: str, line: str) -> None:
+        """A fault of an option, at the key that stands for it."""
+        key, _, fault = line.partition(": ")
+        if name != "memory":
+            self._say(line, "agent", name)
+        elif key in self._table("memory"):
+            self._say(fault, "memory", key)
+        else:
+            self._say(line, "memory")
+
     def _unknown(self, key: str, known: tuple[str, ...], *place: str | int) -> None:
         close = meant(key, known)
         self._say("unknown key; " + (f"did you mean {close}?" if close else f"known are {', '.join(known)}"), *place, key)
@@ -174,10 +193,8 @@ class _Reading:
         return {}
 
     def _top(self) -> None:
-        for key, value in self.source.data.items():
-            if key in _NOT_YET and value not in ({}, []):
-                self._say(_NOT_YET[key], *((key, 0) if isinstance(value, list) else (key,)))
-            elif key not in _TABLES and key not in _NOT_YET:
+        for key in self.source.data:
+            if key not in _TABLES:
                 self._unknown(key, _TABLES)
 
     def _agent(self) -> Json:
@@ -187,8 +204,6 @@ class _Reading:
                 self._say("can only be given in Python", "agent", name)
             elif name in _ELSEWHERE:
                 self._say(f"does not belong here; {_ELSEWHERE[name]}", "agent", name)
-            elif name == "memory":
-                self._say(_NOT_YET[name], "agent", name)
             elif name not in _OPTIONS:
                 self._unknown(name, _OPTIONS, "agent")
             else:
@@ -305,6 +320,15 @@ class _Reading:
         module, _, name = reference.rpartition(":")
         path = None if "." in module.removesuffix(".py") and not module.endswith(".py") else modules.find(module)
         return reference if path is None else f"{path}:{name}"
+
+    def _memory(self) -> Json:
+        """The table, with the file of a store by its absolute path: like all paths in a manifest it starts beside it."""
+        table = dict(self._table("memory"))
+        store = table.get("store")
+        path = store.removeprefix(_FILE) if isinstance(store, str) and store.startswith(_FILE) else ""
+        if path and not Path(path).is_absolute() and path != ":memory:":
+            table["store"] = f"{_FILE}{self.source.directory / path}"
+        return table
 
     def _context(self) -> Json:
         try:
