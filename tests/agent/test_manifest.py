@@ -232,7 +232,7 @@ WORDS = 'use "auto", "ask", "deny", "interactive", a map of patterns or a functi
         (HEAD + '[graph]\ntype = "react"\n[server.tokens]\nabc = 3', "agent.toml:5: server.tokens: a token maps to the name of its owner"),
         (HEAD + GRAPH + '[memory]\nstore = "redis://x"', "agent.toml:6: memory.store: expected the address of a store"),
         (HEAD + GRAPH + '[memory]\nstore = "postgresql://a:b@db/x"', "agent.toml:6: memory.store: an address without a password"),
-        (HEAD + GRAPH + '[memory]\nk = 0', "agent.toml:6: memory.k: expected a whole number from 1"),
+        (HEAD + GRAPH + "[memory]\nk = 0", "agent.toml:6: memory.k: expected a whole number from 1"),
         (HEAD + GRAPH + '[memory]\nnamespace = "{{ user }}"', "agent.toml:6: memory.namespace: unknown variable user"),
         ("memory = 3\n" + HEAD + GRAPH, "agent.toml:1: memory: expected a table"),
         ("agent = 3\n" + '[graph]\ntype = "react"', "agent.toml:1: agent: expected a table"),
