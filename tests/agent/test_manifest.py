@@ -230,11 +230,6 @@ WORDS = 'use "auto", "ask", "deny", "interactive", a map of patterns or a functi
         (HEAD + 'skills = ["none"]\n[graph]\ntype = "react"', "agent.toml:3: agent.skills: none: no such skill"),
         (HEAD + GRAPH + LOOKUP + PAIR, "agent.toml:7: tools[1]: two tools are named lookup"),
         (HEAD + '[graph]\ntype = "react"\n[server.tokens]\nabc = 3', "agent.toml:5: server.tokens: a token maps to the name of its owner"),
-        (HEAD + GRAPH + '[memory]\nstore = "redis://x"', "agent.toml:6: memory.store: expected the address of a store"),
-        (HEAD + GRAPH + '[memory]\nstore = "postgresql://a:b@db/x"', "agent.toml:6: memory.store: an address without a password"),
-        (HEAD + GRAPH + "[memory]\nk = 0", "agent.toml:6: memory.k: expected a whole number from 1"),
-        (HEAD + GRAPH + '[memory]\nnamespace = "{{ user }}"', "agent.toml:6: memory.namespace: unknown variable user"),
-        ("memory = 3\n" + HEAD + GRAPH, "agent.toml:1: memory: expected a table"),
         ("agent = 3\n" + '[graph]\ntype = "react"', "agent.toml:1: agent: expected a table"),
         (HEAD + "model = 'again'\n", "agent.toml:3: not TOML: Cannot overwrite a value"),
         ("[agent\n", "agent.toml:1: not TOML: "),
@@ -313,20 +308,6 @@ async def test_a_stored_manifest_needs_the_tool_files_and_nothing_else(folder):
     (folder / "tools.py").unlink()
     with pytest.raises(InvalidManifest, match=r"tools\.py"):
         manifest_from_plain(plain)
-
-
-@pytest.mark.parametrize("table, stored", [("[memory]\n", {}), ('[memory]\nnamespace = "notes"\nheader = "Known:"\n', None)])
-def test_a_memory_without_a_store_is_that_of_the_runtime(folder, table, stored):
-    manifest = read_manifest(write(folder, HEAD + GRAPH + table))
-    assert manifest.options.offers_remember
-    assert manifest.options.memory == ({"namespace": "notes", "header": "Known:"} if stored is None else stored)
-    assert manifest_from_plain(json.loads(json.dumps(manifest.to_plain()))).options.memory == manifest.options.memory
-
-
-def test_a_memory_given_beside_the_file_is_stored_with_it(folder):
-    manifest = read_manifest(write(folder, GOOD), {"memory": "sqlite:////tmp/m.db"})
-    assert manifest.to_plain()["memory"] == {"store": "sqlite:////tmp/m.db"}
-    assert manifest_from_plain(manifest.to_plain()).options.memory == {"store": "sqlite:////tmp/m.db"}
 
 
 def test_a_document_as_graph(folder):
