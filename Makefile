@@ -10,7 +10,7 @@ $(shell test -x $(BIN)/python || rm -f $(VENV)/.installed-*)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # two installers must not write one environment
-.PHONY: help demo test check fmt laws sweep lock
+.PHONY: help demo test check docs fmt laws sweep lock
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1	/p' $(MAKEFILE_LIST) | expand -t 14
@@ -27,6 +27,10 @@ check: $(VENV)/.installed-check ## style, types, import layers, house rules
 	@$(BIN)/pyright
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m pytest -q tests/architecture
+
+docs: $(VENV)/.installed-docs ## the site, in site/
+	@PYTHONPATH=docs/site $(BIN)/zensical build --clean --strict
+	@echo "open site/index.html"
 
 fmt: $(VENV)/.installed-check ## format, and mend what can be mended
 	@$(BIN)/ruff check --fix-only

@@ -26,6 +26,7 @@ everything="$extras --group build --group test"
 compile requirements/check.txt pyproject.toml $everything --group check "$@"
 compile requirements/test.txt pyproject.toml $everything -c requirements/check.txt "$@"
 compile requirements/runtime.txt pyproject.toml --group build -c requirements/check.txt "$@"
+compile requirements/docs.txt pyproject.toml --group build --group docs -c requirements/check.txt "$@"
 compile requirements/local.txt --no-deps requirements/local.in "$@"
 
 if grep -nE '://|--(extra-)?index-url|--find-links' requirements/*.txt; then
