@@ -77,6 +77,10 @@ def result_message_id(run: str, call_id: str) -> str:
     return derive("msg_", run, call_id)
 
 
+SEARCH_HISTORY = "search_history"
+"""The tool by which a model looks for earlier runs; what it finds is not recalled again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Recalled:
     """Text of earlier runs, untrusted, and where each piece is from: `{run, step, node}`."""

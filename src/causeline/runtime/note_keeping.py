@@ -1,4 +1,5 @@
-"""What a run notes reaches long-term memory: with the step's commit where the store of sessions keeps it, after it elsewhere.
+"""What a run leaves in memory: its notes, with the step's commit where the store of sessions keeps them, after it elsewhere; and, with
+its end, the digest that it is recalled by.
 
 Law: whatever a memory does wrong is told, and the run goes on.
 """
@@ -11,18 +12,23 @@ from causeline.errors import CauselineError
 from causeline.events import RunEvent
 from causeline.policy import Clock
 from causeline.run.scope import Notes
+from causeline.runtime.records import ACTIVE, Run, RunPatch
+from causeline.runtime.run_digests import RunDigest
+from causeline.runtime.times import iso
 
 
 class NoteKeeping:
-    """One run's way to its memory; `notes` is None for a run that has none."""
+    """One run's way to memory; `notes` is None for a run that keeps none."""
 
-    def __init__(self, notes: object, clock: Clock, emit: Callable[[RunEvent], None]) -> None:
+    def __init__(self, run: Run, notes: object, clock: Clock, emit: Callable[[RunEvent], None]) -> None:
+        self.digest = RunDigest(run)
         self._notes = notes if isinstance(notes, Notes) else None
         self._clock = clock
         self._emit = emit
 
     def with_step(self, nodes: Sequence[CausalNode], step: int) -> Sequence[Any]:
         """What is committed with a step, as `Commit.memories`."""
+        self.digest.add(step, nodes)
         if self._notes is None or not _noted(nodes):
             return ()
         try:
@@ -30,6 +36,10 @@ class NoteKeeping:
         except CauselineError as error:
             self._not_kept(error)
             return ()
+
+    def with_end(self, end: RunPatch | None) -> Sequence[Any]:
+        """What is committed with the end of the run, as `Commit.memories`."""
+        return () if end is None or end.status in (None, *ACTIVE) else self.digest.rows(end, iso(self._clock.now()))
 
     async def after_step(self, nodes: Sequence[CausalNode], step: int) -> None:
         """Keep elsewhere what a committed step noted. A process that takes the run over does it again."""

@@ -75,7 +75,7 @@ class Recorder:
         self._took_context = start.took_context
         self._calls = {call.call_id: call for call in (*start.calls, *start.carried)}
         self._rows = {call.call_id: call for call in start.carried}
-        self.notes = NoteKeeping(notes, clock, self.emit)
+        self.notes = NoteKeeping(run, notes, clock, self.emit)
         self.links: list[Link] | None = []
         """The commits of this process, as whoever reads them back would find them; None where they are too many to keep."""
         self._after_step: Callable[[], None] | None = None
@@ -317,7 +317,7 @@ class Recorder:
             self._may_write()
             if (only_if_rows and not self._rows) or (only_if_events and not self.events):
                 return
-            await self._commit(progress=progress, patch=patch)
+            await self._commit(progress=progress, patch=patch, memories=self.notes.with_end(patch))
 
     async def _whole(self, write: Coroutine[Any, Any, None]) -> None:
         """Await a write to its end, also where whoever awaits it is cancelled: half a write would leave this process

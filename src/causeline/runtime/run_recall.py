@@ -1,24 +1,28 @@
-"""Recall of earlier runs: a walk over their logs, in words, bounded and cited.
+"""Recall of earlier runs, found by their words in an index of digests: bounded, and cited.
 
-Law: what is recalled is data for a reader, never an instruction; it names run, step and node of everything it
-says; recalled text is not recalled again.
+Law: what is recalled is data for a reader, never an instruction; it names run, step and node of everything it says; recalled text is not
+recalled again. No run is read for it but those it tells of, so it costs the same however many there are.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from causeline.errors import Invalid
-from causeline.memory.lexical import query_words, words
-from causeline.models.messages import Message
-from causeline.models.transcript import goal_content, result_text
+from causeline.memory.backend import Question
+from causeline.memory.items import Item
+from causeline.memory.lexical import MAX_QUERY_WORDS, query_words, words
+from causeline.memory.long_term import FLOOR
+from causeline.memory.ranking import ranked
 from causeline.run.scope import Recalled, RunScope
-from causeline.runtime.records import Checkpoint, Link, Run
+from causeline.runtime.records import Run
+from causeline.runtime.run_digests import ANSWERED, ASKED, ENDED, PAGES, Line, lines_in, lines_of, pages, told
 from causeline.runtime.store import Store
 
 TOKENS = 1000
 RUNS = 5
-PIECE = 400
 CHARACTERS_PER_TOKEN = 4
+_NEVER = ""
+"""Digests do not expire, so it does not matter when they are looked for."""
 
 
 class LogRecall:
@@ -28,115 +32,90 @@ class LogRecall:
         self._store = store
 
     async def recall(self, scope: RunScope, wanted: Mapping[str, Any], query: str) -> Recalled:
-        """`wanted` is `{runs: [id] | "session" | "owner", k, max_tokens}`; the runs that share most words with `query` come first,
-        newer before older. Of an owner's runs those that share no telling word with it have nothing to say."""
+        """`wanted` is `{runs: [id] | "session" | "owner", k, max_tokens}`. Of a session's or an owner's runs those are told that have to do
+        with the query; runs that are named are told in any case. Raises Invalid."""
         which = wanted.get("runs", "session")
-        runs = await self._runs(scope, which)
-        if which == "owner":
-            asked = set(query_words(query))
-            runs = [one for one in runs if asked & set(words(spoken(one)))]
-        return await self.tell(
-            scope.owner,
-            [one for one in runs if one.id != scope.run_id],
-            query,
-            most=int(wanted.get("k") or RUNS),
-            max_tokens=int(wanted.get("max_tokens") or TOKENS),
-        )
-
-    async def search(self, owner: str, runs: Sequence[Run], query: str, *, most: int = RUNS, max_tokens: int = TOKENS) -> Recalled:
-        """As `tell`, but of the runs that share a word with the query: nothing where none does. Without a query all are told."""
-        fitting = [one for one in runs if overlap(query, spoken(one))] if _wanted(query) else runs
-        return await self.tell(owner, fitting, query, most=most, max_tokens=max_tokens)
-
-    async def tell(self, owner: str, runs: Sequence[Run], query: str, *, most: int = RUNS, max_tokens: int = TOKENS) -> Recalled:
-        """The given runs, best first, within a budget of estimated tokens (4 characters each)."""
-        ranked = sorted(enumerate(runs), key=lambda pair: (-overlap(query, spoken(pair[1])), -pair[0]))[:most]
-        room = max_tokens * CHARACTERS_PER_TOKEN
-        lines: list[str] = []
-        citations: list[Mapping[str, Any]] = []
-        for _, run in ranked:
-            for line, citation in await self._story(owner, run):
-                if len(line) + 1 > room:
-                    return Recalled("\n".join(lines), citations)
-                room -= len(line) + 1
-                lines.append(line)
-                citations.append(citation)
-        return Recalled("\n".join(lines), citations)
-
-    async def _runs(self, scope: RunScope, which: Any) -> Sequence[Run]:
-        if which == "session":
-            return await self._store.rows(Run, owner=scope.owner, session=scope.session_id)
-        if which == "owner":
-            return await self._store.rows(Run, owner=scope.owner)
-        if not isinstance(which, list):
+        most, max_tokens = int(wanted.get("k") or RUNS), int(wanted.get("max_tokens") or TOKENS)
+        if which in ("session", "owner"):
+            session = scope.session_id if which == "session" else None
+            return _tell(await self._found(scope.owner, query_words(query), session, most), query, max_tokens)
+        if not isinstance(which, list | tuple):
             raise Invalid(f'recall.runs is "session", "owner" or a list of run ids, not {which!r}')
-        return [run for name in cast("list[Any]", which) for run in await self._store.rows(Run, owner=scope.owner, id=str(name))]
+        names = [str(name) for name in cast("Sequence[Any]", which) if name != scope.run_id]
+        return _tell([await self.pages(scope.owner, name) for name in names[:most]], query, max_tokens)
 
-    async def _story(self, owner: str, run: Run) -> Sequence[tuple[str, Mapping[str, Any]]]:
-        """One run as lines, oldest first, failures included."""
-        if run.head is None:
+    async def search(self, owner: str, query: str, *, session: str | None = None, most: int = RUNS, max_tokens: int = TOKENS) -> Recalled:
+        """At most so many runs of an owner, or of one session, that have to do with the query, best first; without a word in it the newest
+        ones. Within a budget of estimated tokens, 4 characters each."""
+        asked = query_words(query) or words(query)[:MAX_QUERY_WORDS]
+        found = await self._found(owner, asked, session, most, anything=not asked)
+        if session is not None:
+            for run in await self._store.rows(Run, owner=owner, session=session, status=("running",)):
+                under_way = await self.pages(owner, run.id)
+                if not asked or any(set(asked) & set(words(line.text)) for page in under_way for line in lines_in(page.value)):
+                    found.insert(0, under_way)
+        return _tell(found[:most], query, max_tokens)
+
+    async def _found(
+        self, owner: str, asked: Sequence[str], session: str | None, most: int, *, anything: bool = False
+    ) -> list[Sequence[Item]]:
+        """The pages of the runs that fit, run by run; without words the newest ones, if anything will do."""
+        if not asked and not anything:
             return []
-        story: list[tuple[str, Mapping[str, Any]]] = []
-        for link in await self._store.branch(owner, run.session, run.head):
-            if link.checkpoint.run == run.id:
-                story.extend(_lines(link))
-        if run.status not in ("succeeded", "running"):
-            reason = run.stop_reason or run.status
-            story.append((f"[{run.id}] ended: {run.status} ({reason})", {"run": run.id, "step": None, "node": None}))
-        return story
+        namespace = () if session is None else (session,)
+        question = Question(namespace=namespace, words=asked, now=_NEVER, limit=most * PAGES)
+        findings = await self._store.memory().search((owner, "runs"), question)
+        by_run: dict[str, list[Item]] = {}
+        for item in ranked(question, findings, most * PAGES, FLOOR):
+            by_run.setdefault(item.value["run"], []).append(item)
+        return [sorted(items, key=lambda item: item.key) for items in list(by_run.values())[:most]]
+
+    async def pages(self, owner: str, run_id: str) -> Sequence[Item]:
+        """All pages of a run; of one that has not ended what it has done so far. Empty for one that is not there."""
+        rows = await self._store.rows(Run, owner=owner, id=run_id)
+        if not rows:
+            return ()
+        run = rows[0]
+        items = await self._store.memory().page((owner, "runs"), (run.session,), f"{run_id}/", PAGES, _NEVER)
+        kept = [item for item in items if item.value["run"] == run_id]
+        if kept or run.head is None:
+            return kept
+        links = await self._store.branch(owner, run.session, run.head)
+        lines = [
+            line for link in links if link.checkpoint.run == run_id for node in link.nodes for line in lines_of(node, link.checkpoint.step)
+        ]
+        return [page.item for page in pages(run, lines, run.created_at)]
 
 
-def _lines(link: Link) -> Sequence[tuple[str, Mapping[str, Any]]]:
-    checkpoint: Checkpoint = link.checkpoint
-    lines: list[tuple[str, Mapping[str, Any]]] = []
-    for node in link.nodes:
-        said = _said(node.kind, node.payload)
-        if said is not None:
-            text = " ".join(said.split())
-            text = text if len(text) <= PIECE else text[:PIECE] + " ..."
-            lines.append(
-                (
-                    f"[{checkpoint.run} step {checkpoint.step} {node.id}] {text}",
-                    {"run": checkpoint.run, "step": checkpoint.step, "node": node.id},
-                )
-            )
-    return lines
+def _tell(runs: Sequence[Sequence[Item]], query: str, max_tokens: int) -> Recalled:
+    """The runs, best first, each with its share of what room is left."""
+    wanted = set(query_words(query))
+    room = max_tokens * CHARACTERS_PER_TOKEN
+    texts: list[str] = []
+    citations: list[Mapping[str, Any]] = []
+    runs = [pages for pages in runs if pages]
+    for number, items in enumerate(runs):
+        name = items[0].value["run"]
+        lines = list(dict.fromkeys(line for item in items for line in lines_in(item.value)))
+        for line in _chosen(name, lines, wanted, room // (len(runs) - number)):
+            text = told(name, line)
+            room -= len(text) + 1
+            texts.append(text)
+            citations.append({"run": name, "step": line.step, "node": line.node})
+    return Recalled("\n".join(texts), citations)
 
 
-def _said(kind: str, payload: Any) -> str | None:
-    match kind:
-        case "goal":
-            return f"asked: {Message('user', goal_content(payload)).text}"
-        case "tool_call":
-            return f"called {payload['name']} with {result_text(payload['args'])}"
-        case "tool_result":
-            return f"{payload['tool']} {'returned' if payload['ok'] else 'failed'}: {result_text(payload['result'])}"
-        case "answer":
-            return f"answered: {result_text(payload)}"
-        case "semantic":
-            return f"noted {payload['type']} {payload['key']}: {result_text(payload['content'])}"
-        case "protocol_error":
-            return f"fault: {payload.get('code')}"
-        case _:
-            return None
-
-
-def spoken(run: Run) -> str:
-    """What the caller asked of a run and what it answered, for ranking."""
-    asked = " ".join(str(one.get("content", "")) for one in run.input)
-    return f"{asked} {'' if run.answer is None else result_text(run.answer)}"
-
-
-def overlap(query: str, text: str) -> float:
-    """Share of the query's words (of three letters or more, where it has such) that the text has."""
-    words = _wanted(query)
-    return len(words & set(_words(text))) / len(words) if words else 0.0
-
-
-def _wanted(query: str) -> set[str]:
-    words = set(_words(query))
-    return {word for word in words if len(word) > 2} or words
-
-
-def _words(text: str) -> Sequence[str]:
-    return "".join(letter.lower() if letter.isalnum() else " " for letter in text).split()
+def _chosen(run: str, lines: Sequence[Line], wanted: set[str], room: int) -> Sequence[Line]:
+    """The lines that fit, in their order: those with words of the query first, then what was asked and how it ended, then the others."""
+    lengths = [len(told(run, line)) + 1 for line in lines]
+    if sum(lengths) <= room:
+        return lines
+    shared = [len(wanted.intersection(words(line.text))) if wanted else 0 for line in lines]
+    ends = [line.said in (ASKED, ANSWERED, ENDED) for line in lines]
+    order = sorted(range(len(lines)), key=lambda place: (-shared[place], not ends[place], place))
+    kept: set[int] = set()
+    for place in order:
+        if lengths[place] <= room:
+            kept.add(place)
+            room -= lengths[place]
+    return [line for place, line in enumerate(lines) if place in kept]

@@ -143,6 +143,8 @@ class Runner:
             publish=self.feed.publish,
             notes=own.get(Notes),
         )
+        if run.head is not None:
+            recorder.notes.digest.take_over(links)
         if left.lost:
             await recorder.move(left.lost)
         if isinstance(beginning, TakesOver):

@@ -17,6 +17,7 @@ from causeline.runtime.chains import Chains, names_below
 from causeline.runtime.inputs import json_object
 from causeline.runtime.open_ends import said_behind
 from causeline.runtime.records import ACTIVE, CallRow, Checkpoint, Interrupt, InterruptState, Link, Run, RunStatus, Session
+from causeline.runtime.run_digests import digests_of
 from causeline.runtime.run_names import checked_name, given_name, new_name
 from causeline.runtime.run_recall import LogRecall
 from causeline.runtime.store import Store
@@ -194,10 +195,11 @@ class Sessions:
         return await self._opened.put_session(self.owner, session, iso(self.clock.now()), metadata=metadata, context=context)
 
     async def recall(self, session: str | None = None, query: str = "", *, k: int = 5, max_tokens: int = 1000) -> Recalled:
-        """What earlier runs have to say, of one session or of all, cited and bounded; with a query, those that share a word with it."""
+        """What runs that have ended have to say, of one session or of all, cited and bounded; with a query, those that have to do with
+        it. Raises Missing."""
         if session is not None:
             await self._session(session)
-        return await LogRecall(self.store).search(self.owner, await self.runs(session), query, most=k, max_tokens=max_tokens)
+        return await LogRecall(self._opened).search(self.owner, query, session=session, most=k, max_tokens=max_tokens)
 
     async def export(self, session: str, at: str | None = None, all: bool = False) -> bytes:
         """The session's head branch, the branch of `at`, or every branch, as one file that proves itself."""
@@ -219,7 +221,9 @@ class Sessions:
         bundle = (
             found if isinstance(found, Export) else export_import.as_bundle(found, new_name("ses_", now), new_name("run_", now), iso(now))
         )
-        await self._opened.load(*export_import.rows_of(bundle, self.owner, iso(now)))
+        session, runs, links, calls = export_import.rows_of(bundle, self.owner, iso(now))
+        await self._opened.load(session, runs, links, calls)
+        await self._opened.memory().put((self.owner, "runs"), digests_of(runs, links, iso(now)))
         return bundle.session
 
     async def delete(self, session: str) -> None:

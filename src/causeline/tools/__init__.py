@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from causeline.tools.approval import Approve, Ask, Deny
 from causeline.tools.execute import Executed
 from causeline.tools.human import ask_human
+from causeline.tools.search_history import search_history
 from causeline.tools.skills import Skill
 from causeline.tools.tool import InvalidTool, Resource, Tool, ToolContext, ToolError, ToolResult, schema_tool
 from causeline.tools.toolbox import Toolbox
@@ -39,6 +40,7 @@ __all__ = [
     "mcp",
     "mcp_server",
     "schema_tool",
+    "search_history",
     "workspace_tools",
 ]
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, cast, get_args
 
 from causeline.errors import Invalid, Refused
 from causeline.models.messages import Json, ToolSpec
-from causeline.run.scope import SubRun
+from causeline.run.scope import Recalled, SubRun
 from causeline.tools.approval import ApprovalMode, approval_findings
 from causeline.tools.json_schema import Schema
 from causeline.tools.output_schema import OutputSchema
@@ -109,7 +109,8 @@ class ToolContext:
     take such a key. `attempt` counts from 1. `deadline` is on the clock of `time.monotonic`. `context` is the run's client-visible object:
     read it, and change it by returning `ToolResult(context_patch=...)`. `timeout` and `retries`, where given, stand in for the tool's own.
     `deps` is the object of the caller's that the run was started with, `memory` the agent's MemoryStore, where it has one.
-    `sub_run` starts a program, such as an agent, on a prompt as the run below this call, and waits for its end.
+    `sub_run` starts a program, such as an agent, on a prompt as the run below this call, and waits for its end. `history` finds at most
+    so many earlier runs of the same owner by words.
     """
 
     call_id: str
@@ -126,6 +127,7 @@ class ToolContext:
     retries: int | None = None
     deps: Any = None
     memory: Any = None
+    history: Callable[[str, int], Awaitable[Recalled]] | None = None
 
     def emit_progress(self, data: Mapping[str, Any]) -> None:
         """Show progress to whoever follows the run. `data` is a JSON object; it is not kept in the log."""

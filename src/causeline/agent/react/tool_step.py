@@ -6,7 +6,7 @@ never keep the others from running.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from causeline.graph.node import Context, Outcome
 from causeline.memory.long_term import Memories
 from causeline.models.transcript import repeated, result_text
 from causeline.run.ledger import FINISHED, Call, CallState, Ledger
+from causeline.run.scope import Recall, Recalled
 from causeline.tools.execute import Executed, execute
 from causeline.tools.result_json import plain
 from causeline.tools.tool import Tool, ToolContext
@@ -138,7 +139,14 @@ class ToolStep:
             retries=tool.retries if tool and tool.retries else options.tool_retries,
             deps=scope.deps,
             memory=self.talk.memory.store(self.ctx.find(Memories)) if self.talk.memory is not None else None,
+            history=self._history(),
         )
+
+    def _history(self) -> Callable[[str, int], Awaitable[Recalled]] | None:
+        """How a tool finds earlier runs, where there are any."""
+        recall = self.ctx.find(Recall)
+        scope = self.talk.scope
+        return None if recall is None else lambda query, most: recall.recall(scope, {"runs": "owner", "k": most}, query)
 
     def _remember(self, call: Call) -> Executed:
         try:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from causeline.adapters.stores import refusals, rules
@@ -28,7 +30,7 @@ class Writing:
     progress: Sequence[Sequence[Any]]
     patch: Sequence[Any] | None
     context: bytes | None
-    memories: Sequence[tuple[Collection, Sequence[Any]]]
+    memories: Sequence[tuple[Collection, Sequence[Sequence[Any]]]]
 
     @property
     def plain(self) -> bool:
@@ -51,7 +53,7 @@ def writing(commit: Commit) -> Writing:
         progress=[encoding.progress_columns(piece) for piece in commit.progress],
         patch=None if commit.patch is None else _patch_columns(commit.patch),
         context=encoding.dump_or_none(commit.took_context),
-        memories=[(where, memory_operations.columns(row)) for where, row in commit.memories],
+        memories=[(where, [memory_operations.columns(row) for _, row in rows]) for where, rows in groupby(commit.memories, itemgetter(0))],
     )
 
 
@@ -183,8 +185,8 @@ def _write_beside(given: Writing, tip: Tip, tips: Tips) -> Operation[None]:
         yield "run_patch", (tip.run, *given.patch)
     if given.context is not None:
         yield "context_taken", (tip.session, given.context)
-    for where, row in given.memories:
-        yield from memory_operations.put(where, [row])
+    for where, rows in given.memories:
+        yield from memory_operations.put(where, rows)
 
 
 def fill(tips: Tips) -> Operation[None]:
