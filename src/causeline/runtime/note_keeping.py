@@ -12,7 +12,7 @@ from causeline.errors import CauselineError
 from causeline.events import RunEvent
 from causeline.policy import Clock
 from causeline.run.scope import Notes
-from causeline.runtime.records import ACTIVE, Run, RunPatch
+from causeline.runtime.records import ACTIVE, Link, Run, RunPatch
 from causeline.runtime.run_digests import RunDigest
 from causeline.runtime.times import iso
 
@@ -49,6 +49,11 @@ class NoteKeeping:
             await self._notes.put(nodes, step, self._clock.now())
         except Exception as error:  # noqa: BLE001 - whatever a memory does wrong, the run goes on
             self._not_kept(error)
+
+    async def take_over(self, links: Sequence[Link]) -> None:
+        """Go on where another process was. It may have died before it had kept what its last step noted."""
+        self.digest.take_over(links)
+        await self.after_step(links[-1].nodes, links[-1].checkpoint.step)
 
     def _not_kept(self, error: Exception) -> None:
         code = error.code if isinstance(error, CauselineError) else type(error).__name__

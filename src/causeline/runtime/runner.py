@@ -143,13 +143,10 @@ class Runner:
             publish=self.feed.publish,
             notes=own.get(Notes),
         )
-        if run.head is not None:
-            recorder.notes.digest.take_over(links)
         if left.lost:
             await recorder.move(left.lost)
         if isinstance(beginning, TakesOver):
-            last = list(links)[-1]
-            await recorder.notes.after_step(last.nodes, last.checkpoint.step)
+            await recorder.notes.take_over(links)
         services = {RunScope: scope, Ledger: recorder, Patience: recorder, **self.services, **own}
         before = _visits_before(run, branch, links)
         execution = self._execute(beginning, branch, recorder, services, _pieces(left.progress), answers, before)
