@@ -13,6 +13,7 @@ and log as an Agent does; in a bare Dispatcher they run without.
 from collections.abc import Iterable
 from typing import Any
 
+from causeline.adapters.stores.opened_memory import MemoryStore
 from causeline.agent.options import Options
 from causeline.agent.own_graph.agent_node import CALLS, POLICY, AgentNode
 from causeline.agent.own_graph.tools_node import PARTIAL, ToolItem, ToolsNode
@@ -37,7 +38,9 @@ def react_agent(*, iri: str = "urn:causeline:node:react_agent", tools: Iterable[
     check_models(checked)
     toolbox = Toolbox(with_human_key(tools, checked.human_key), use=checked.use_tools, skills=checked.skill_set())
     writes = (checked.messages_key, checked.output_key, checked.tool_call_key, CALLS, POLICY, *_LOG)
-    return node(iri, ports=("done",), writes=writes, reducers={checked.messages_key: "append"})(AgentNode(checked, toolbox, opened).visit)
+    return node(iri, ports=("done",), writes=writes, reducers={checked.messages_key: "append"})(
+        AgentNode(checked, toolbox, opened, MemoryStore.open).visit
+    )
 
 
 def tool_exec(*, iri: str = "urn:causeline:node:tool_exec", tools: Iterable[ToolLike] = (), **options: Any) -> Node:

@@ -8,9 +8,12 @@ import pytest
 
 import causeline
 from causeline import nodes
+from causeline.adapters.stores.in_memory_items import InMemoryItems
 from causeline.causal import verify_export
 from causeline.errors import Invalid
-from causeline.graph import Graph
+from causeline.graph import Dispatcher, Graph
+from causeline.memory import MemoryStore
+from causeline.memory.long_term import LongTermMemory
 from causeline.tools import ask_human
 from tests.agent.stage import Heard, Ran, Stage, calls
 
@@ -185,3 +188,52 @@ async def test_the_answer_is_this_run_s_own() -> None:
     async with staged([{"text": "one"}]) as s:
         await s.run("first")
         assert (await s.run("second", agent=quiet)).answer is None  # type: ignore[arg-type]
+
+
+async def test_what_memory_has_is_before_the_model_in_every_round_and_a_cause_of_the_replies() -> None:
+    async with staged(
+        [calls(("lookup", {"q": "a"}, "c1")), {"text": "Green."}], agent={"memory": {"namespace": ["users", "{{ owner }}"]}}
+    ) as s:
+        kept = s.runtime.room.store.memory()
+        await LongTermMemory(kept).put(("users", "default"), "tea", "Ada likes green tea")
+        done: Ran = await s.run("Which tea?")
+        log, state = await s.log(), done.state
+        again: Ran = await s.run("And the weather in Paris?")
+        nodes_then = (await s.log()).nodes
+    assert [request.memory for request in s.model.requests] == ["Relevant memories:\n- Ada likes green tea"] * 2 + [None] * 2
+    (goal,), (memory,) = ([node for node in log.nodes if node.kind == kind] for kind in ("goal", "resource"))
+    assert memory.resource_key == f"memory:{goal.id}"
+    assert memory.parents == (goal.id,)
+    replies = [node for node in log.nodes if node.kind == "inference"]
+    assert [memory.id in reply.parents for reply in replies] == [True, True]
+    assert memory in log.why(log.nodes[-1].id)
+    assert memory.id not in log.frontier
+    assert all("green" not in message["content"] for message in state["messages"] if message["role"] != "assistant")
+    assert len(done.told("memory_recalled")) == len(again.told("memory_recalled")) == 1
+    assert [node.payload["value"]["text"] for node in nodes_then if node.kind == "resource"][1] == ""
+
+
+async def test_a_memory_that_fails_fails_no_run_of_a_graph() -> None:
+    class Broken(LongTermMemory):
+        async def search(self, *_: Any, **__: Any) -> Any:
+            raise OSError("gone")
+
+    async with staged([{"text": "fine"}], agent={"memory": {"store": Broken(InMemoryItems())}}) as s:
+        done: Ran = await s.run("tea")
+    assert (done.status, done.told("memory_recalled")[0]["error"]) == ("succeeded", {"code": "OSError", "message": "gone"})
+
+
+async def test_a_dispatcher_alone_asks_a_memory_of_its_own(tmp_path: Any) -> None:
+    url = f"sqlite:///{tmp_path}/m.db"
+    async with MemoryStore.open(url, owner="ada") as memory:
+        await memory.put(("memories",), "tea", "Ada likes green tea")
+        model = Heard([{"text": "Green."}])
+        speaker = nodes.react_agent(model=model, memory={"store": memory})
+        graph = Graph("urn:example:one").node("agent", speaker).entry("main", "agent")
+        dispatcher = Dispatcher()
+        dispatcher.register(graph.build(), graph.nodes)
+        result = await dispatcher.execute("urn:example:one", {"input": "Which tea?"})
+    assert (result.status, result.state["output"]) == ("completed", "Green.")
+    assert model.last.memory == "Relevant memories:\n- Ada likes green tea"
+    with pytest.raises(Invalid, match="memory"):
+        nodes.tool_exec(tools=[], memory={"store": memory})

@@ -14,7 +14,7 @@ from typing import Any
 
 from causeline.agent.direct_execution import walk
 from causeline.agent.options import MAX_STEPS, Options
-from causeline.agent.react.agent_memory import AgentMemory, MemoryOptions
+from causeline.agent.react.agent_memory import MemoryPlace
 from causeline.agent.react.conversation import Conversation
 from causeline.agent.react.flat import FLAT_NODES, flat_document, tool_documents, with_tools
 from causeline.agent.react.loop import call_model, call_tools, entrypoint, leave
@@ -23,7 +23,7 @@ from causeline.agent.react.structured_answer import typed
 from causeline.agent.react.sub_agents import sub_run_tool
 from causeline.causal import AgentState
 from causeline.graph import Document, Execution, Limits, Node, load
-from causeline.memory.shared import OpenMemory, SharedMemory
+from causeline.memory.shared import OpenMemory
 from causeline.models.messages import Message
 from causeline.models.model import Model
 from causeline.run.scope import Notes, RunScope
@@ -56,10 +56,7 @@ class AgentDefinition:
         own = Toolbox(with_human_key(tools, options.human_key), use=options.use_tools, skills=options.skill_set())
         self.toolbox = own.with_tools([remember_tool(options)]) if options.offers_remember else own
         self._open_model = open_model
-        self._memory = MemoryOptions.of(options.memory)
-        self._outside: Any = self._memory.store if self._memory else None
-        if isinstance(self._outside, str) and open_memory is not None:
-            self._outside = SharedMemory(self._outside, open_memory)
+        self._memory = MemoryPlace(options.memory, open_memory)
         self._manifest = manifest
         self.context = context
         self._model: Model | None = None
@@ -93,7 +90,7 @@ class AgentDefinition:
         toolbox = self.toolbox.with_client(scope.client_tools) if scope.client_tools else self.toolbox
         # Only the compact document is known to start a whole group at once; in others a call is `started` when its item begins.
         at_once = self.options.tool_concurrency if self.document.id == REACT else 1
-        memory = AgentMemory(self._memory, scope, self._outside) if self._memory is not None else None
+        memory = self._memory.of(scope)
         talk = Conversation(self.options, toolbox, self.model, scope, at_once=at_once, memory=memory)
         return {Conversation: talk} if memory is None else {Conversation: talk, Notes: memory}
 
@@ -110,13 +107,11 @@ class AgentDefinition:
     async def open(self) -> None:
         """Open the toolsets and the memory, for one run. Raises ToolsetFailed."""
         await self.toolbox.open()
-        if isinstance(self._outside, SharedMemory):
-            await self._outside.enter()
+        await self._memory.open()
 
     async def close(self) -> None:
         """A run has ended: close the toolsets and the memory, unless another one needs them."""
-        if isinstance(self._outside, SharedMemory):
-            await self._outside.leave()
+        await self._memory.close()
         await self.toolbox.close()
 
     def as_tool(

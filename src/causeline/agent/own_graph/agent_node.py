@@ -14,11 +14,13 @@ from causeline.agent.own_graph.bare_run import bare_scope
 from causeline.agent.own_graph.channel_conversation import ChannelConversation
 from causeline.agent.own_graph.channel_messages import written
 from causeline.agent.own_graph.tool_policy import policy_of
+from causeline.agent.react.agent_memory import MemoryPlace
 from causeline.agent.react.model_turn import hear_reply
 from causeline.agent.react.reply_outcome import ReplyOutcome
 from causeline.causal import Append
 from causeline.errors import Refused
 from causeline.graph.node import Context, Outcome
+from causeline.memory.shared import OpenMemory
 from causeline.models.messages import Message, ToolCall
 from causeline.models.model import Model
 from causeline.run.scope import RunScope
@@ -39,10 +41,13 @@ class TurnFailed(Refused):
 class AgentNode:
     """What the node is made of: options, tools, and a model that is opened once."""
 
-    def __init__(self, options: Options, toolbox: Toolbox, open_model: Callable[[Options], Model]) -> None:
+    def __init__(
+        self, options: Options, toolbox: Toolbox, open_model: Callable[[Options], Model], open_memory: OpenMemory | None = None
+    ) -> None:
         self.options = options
         self.toolbox = toolbox
         self._open_model = open_model
+        self._memory = MemoryPlace(options.memory, open_memory)
         self._model: Model | None = None
         self._in_runs: WeakKeyDictionary[RunScope, dict[str, ChannelConversation]] = WeakKeyDictionary()
         self._bare: OrderedDict[int, ChannelConversation] = OrderedDict()
@@ -59,18 +64,20 @@ class AgentNode:
         talk.stand(ctx, history)
         await self.open()
         try:
-            begun = await talk.begin(ctx.state.get(self.options.input_key))
+            begun = await talk.begin(ctx, ctx.state.get(self.options.input_key))
             outcome = await self._reply(ctx, talk)
         finally:
             await self.close()
         return await self._left(ctx, talk, begun, outcome)
 
     async def open(self) -> None:
-        """Open the toolsets, unless they are."""
+        """Open the toolsets and the memory, unless they are."""
         await self.toolbox.open()
+        await self._memory.open()
 
     async def close(self) -> None:
         """Called once for each `open`."""
+        await self._memory.close()
         await self.toolbox.close()
 
     async def aclose(self) -> None:
@@ -84,18 +91,21 @@ class AgentNode:
         model = self._model = self._model or self._open_model(self.options)
         scope = ctx.find(RunScope)
         if scope is None:
-            talk = self._bare.pop(id(history), None) or ChannelConversation(self.options, self.toolbox, model, bare_scope(0))
+            talk = self._bare.pop(id(history), None) or self._conversation(model, bare_scope(0))
             talk.scope = bare_scope(len(history))
             self._bare[id(history)] = talk
             while len(self._bare) > _HISTORIES:
                 self._bare.popitem(last=False)
             return talk
         if len(ctx.path) > 1:
-            return ChannelConversation(self.options, self.toolbox, model, scope)
+            return self._conversation(model, scope)
         talks = self._in_runs.setdefault(scope, {})
         if ctx.placement not in talks:
-            talks[ctx.placement] = ChannelConversation(self.options, self.toolbox, model, scope)
+            talks[ctx.placement] = self._conversation(model, scope)
         return talks[ctx.placement]
+
+    def _conversation(self, model: Model, scope: RunScope) -> ChannelConversation:
+        return ChannelConversation(self.options, self.toolbox, model, scope, memory=self._memory.of(scope))
 
     @staticmethod
     async def _reply(ctx: Context, talk: ChannelConversation) -> Outcome:

@@ -5,13 +5,18 @@ into the history. Bringing a conversation up to its channel costs what was added
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from causeline.agent.options import Options
 from causeline.agent.own_graph.channel_messages import read_messages
 from causeline.agent.own_graph.tool_policy import approval_of
-from causeline.agent.react.conversation import Conversation, Shown
-from causeline.causal import AgentState, Append
+from causeline.agent.react.agent_memory import AgentMemory
+from causeline.agent.react.call_results import append_id
+from causeline.agent.react.conversation import MEMORY, Conversation, Shown
+from causeline.agent.react.recollection import asked_memory, heads_after, memory_beside
+from causeline.causal import AgentState, Append, identity
+from causeline.causal.payload import recalled_text
 from causeline.graph.node import Context
 from causeline.models.messages import Message, ToolCall
 from causeline.models.model import Model, Request
@@ -24,12 +29,28 @@ from causeline.tools.toolbox import Toolbox
 NO_LIMIT = 2**31
 
 
+@dataclass(frozen=True, slots=True)
+class Recollection:
+    """What memory had for a user's words, and the node that says so; None where there is no log."""
+
+    text: str
+    node: str | Append | None = None
+
+    def among(self, added: Sequence[Append]) -> str | Append | None:
+        """The node as a parent of what is added together with these."""
+        if not isinstance(self.node, Append) or any(append is self.node for append in added):
+            return self.node
+        goal = self.node.parents[0]
+        parents = [goal if isinstance(goal, str) else append_id(goal)]
+        return identity(self.node.kind, self.node.payload, parents, self.node.resource_key)
+
+
 class ChannelConversation(Conversation):
     """`added` is what the visit under way adds to the log before its reply. `in_log` says whether there is one. `policy` is what the
     agent node asks of the tools node."""
 
-    def __init__(self, options: Options, toolbox: Toolbox, model: Model, scope: RunScope) -> None:
-        super().__init__(options, toolbox, model, scope, at_once=0)
+    def __init__(self, options: Options, toolbox: Toolbox, model: Model, scope: RunScope, *, memory: AgentMemory | None = None) -> None:
+        super().__init__(options, toolbox, model, scope, at_once=0, memory=memory)
         self.path: tuple[str | int, ...] = ()
         self.added: list[Append] = []
         self.in_log = False
@@ -41,6 +62,10 @@ class ChannelConversation(Conversation):
         self._asked_nodes: dict[str, str] = {}
         self._logged_prompt = ""
         self._logged_goals: list[Any] = []
+        self._goal = ""
+        self._logged_memory: tuple[str, Recollection] | None = None
+        self._recollection: tuple[int, Recollection] | None = None
+        """What memory had for the latest of so many messages of users."""
 
     def go_on_from(self, memo: dict[str, Any]) -> None:
         """Nothing: each placement has its own history."""
@@ -77,13 +102,16 @@ class ChannelConversation(Conversation):
                     self._logged_prompt = str(node.payload)
                 case "goal":
                     self._logged_goals.append(node.payload)
+                    self._goal = node.id
+                case "resource" if node.resource_key == f"{MEMORY}:{self._goal}":
+                    self._logged_memory = (self._goal, Recollection(recalled_text(node.payload), node.id))
                 case "inference":
                     self._logged_goals.clear()
                 case _:
                     pass
         self.log, self.folded = log, len(nodes)
 
-    async def begin(self, text: Any) -> list[Message]:
+    async def begin(self, ctx: Context, text: Any) -> list[Message]:
         """Where the history is empty, `text` begins it: the messages that are new. What users said since the last reply becomes goals."""
         if self.prompt is None:
             self.prompt = await self.system()
@@ -94,9 +122,28 @@ class ChannelConversation(Conversation):
             self.transcript.hear(begun[0])
         goals = [goal for goal in map(_goal, self._unanswered()) if goal not in self._logged_goals]
         if goals and self.prompt != self._logged_prompt:
-            self.added.append(Append("system", self.prompt))
-        self.added += [Append("goal", goal) for goal in goals]
+            parents = "frontier" if self.memory is None else heads_after(self.log, self.added)
+            self.added.append(Append("system", self.prompt, parents=parents))
+        if self.memory is None:
+            self.added += [Append("goal", goal) for goal in goals]
+        else:
+            await self._remember(ctx, self.memory, goals)
         return begun
+
+    async def _remember(self, ctx: Context, memory: AgentMemory, goals: Sequence[Any]) -> None:
+        """Ask memory about what users said, once: what it has stands beside the last of these goals, where there is a log."""
+        for goal in goals:
+            self.added.append(Append("goal", goal, parents=heads_after(self.log, self.added)))
+        spoken = [message for message in self.transcript.messages if message.role == "user"]
+        if not spoken or (self._recollection is not None and self._recollection[0] == len(spoken)):
+            return
+        if not goals and self._logged_memory is not None and self._logged_memory[0] == self._goal:
+            self._recollection = len(spoken), self._logged_memory[1]
+            return
+        found = await asked_memory(ctx, memory, spoken[-1].text)
+        node = memory_beside(self.added[-1], found) if goals and self.in_log else None
+        self.added += [node] if node is not None else []
+        self._recollection = len(spoken), Recollection(found.text if found is not None else "", node)
 
     def _unanswered(self) -> list[Message]:
         """What users said since the last reply."""
@@ -129,8 +176,13 @@ class ChannelConversation(Conversation):
     # what differs from a conversation that is read from the log
 
     def request(self) -> tuple[Request, Shown]:
-        """The channel's history under the system prompt. The reply rests on all heads of the log."""
-        return self._asked(self._paired(), self.prompt or None, {}), "frontier"
+        """The channel's history under the system prompt, and what memory has. The reply rests on all heads of the log, and on that."""
+        recalled = self._recollection[1] if self._recollection is not None else None
+        if recalled is None or not recalled.text:
+            return self._asked(self._paired(), self.prompt or None, {}), "frontier"
+        asked = self._asked(self._paired(), self.prompt or None, {MEMORY: recalled.text})
+        node = recalled.among(self.added)
+        return asked, "frontier" if node is None else (*heads_after(self.log, self.added), node)
 
     def reply_id(self, step: int, attempt: int) -> str:
         """The id of the message a reply becomes: its place among the messages this visit adds to the log."""

@@ -17,7 +17,7 @@ from causeline.memory.backend import Collection
 from causeline.memory.items import Item, StoredItem
 from causeline.memory.lexical import words
 from causeline.memory.long_term import FLOOR, K, LongTermMemory, Memories, item_of
-from causeline.memory.shared import SharedMemory
+from causeline.memory.shared import OpenMemory, SharedMemory
 from causeline.run.scope import Recalled, RunScope, merged
 
 HEADER = "Relevant memories:"
@@ -51,6 +51,29 @@ class MemoryOptions:
         return cls(**given)
 
 
+class MemoryPlace:
+    """The memory that an option `memory` names, for all runs of an agent: a memory at an address is open while a run uses it."""
+
+    def __init__(self, option: Any, open_memory: OpenMemory | None) -> None:
+        self._options = MemoryOptions.of(option)
+        store = self._options.store if self._options is not None else None
+        self._outside: Any = SharedMemory(store, open_memory) if isinstance(store, str) and open_memory is not None else store
+
+    def of(self, scope: RunScope) -> "AgentMemory | None":
+        """A run's view of it; None for an agent without one."""
+        return AgentMemory(self._options, scope, self._outside) if self._options is not None else None
+
+    async def open(self) -> None:
+        """A run begins. Nothing is raised: a memory that cannot be opened says so when it is asked."""
+        if isinstance(self._outside, SharedMemory):
+            await self._outside.enter()
+
+    async def close(self) -> None:
+        """A run has ended."""
+        if isinstance(self._outside, SharedMemory):
+            await self._outside.leave()
+
+
 class AgentMemory:
     """One run's view of the memory. `outside` is a memory that is not the runtime's own store."""
 
@@ -68,9 +91,7 @@ class AgentMemory:
         name = slot.group(1)
         scope = self._scope
         values: dict[str, Any] = {"owner": scope.owner, "session.id": scope.session_id}
-        if name in values:
-            return str(values[name])
-        value = context_value(name, merged(scope.before, scope.context or {}))
+        value = values[name] if name in values else context_value(name, merged(scope.before, scope.context or {}))
         if value is None or value == "":
             raise Invalid(f"memory.namespace: this run has no {name}, which {slot.string!r} names", code="namespace")
         return as_text(value)

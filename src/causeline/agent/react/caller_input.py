@@ -7,18 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from causeline.agent.react.agent_memory import fault_of
-from causeline.agent.react.call_results import append_id, logged, patched
-from causeline.agent.react.conversation import MEMORY, RECALL, Conversation
+from causeline.agent.react.call_results import logged, patched
+from causeline.agent.react.conversation import Conversation
 from causeline.agent.react.permission import UNKNOWN_OUTCOME
-from causeline.causal import AgentState, Append
+from causeline.agent.react.recollection import from_earlier_runs, from_memory, heads_after
+from causeline.causal import Append
 from causeline.events import RunEvent
 from causeline.graph.node import Context, Outcome
-from causeline.memory.long_term import Memories
 from causeline.models.messages import Message
-from causeline.models.transcript import Transcript, goal_content
+from causeline.models.transcript import Transcript
 from causeline.run.ledger import FINISHED, Call, Ledger
-from causeline.run.scope import Recall, Recalled, merged
+from causeline.run.scope import merged
 
 
 async def take_in(ctx: Context, talk: Conversation) -> Outcome:
@@ -30,8 +29,8 @@ async def take_in(ctx: Context, talk: Conversation) -> Outcome:
     appends += _said(talk, appends, await talk.system())
     goal = next((one for one in reversed(appends) if one.kind == "goal"), None)
     if goal is not None:
-        appends += await _remembered(ctx, talk, goal)
-        appends += await _recall(ctx, talk, goal)
+        appends += await from_memory(ctx, talk, goal)
+        appends += await from_earlier_runs(ctx, talk, goal)
     stored: Mapping[str, Any] = ctx.state.get("context") or {}
     before = stored if talk.scope.next_context is None else talk.scope.next_context
     context = merged(patched(before, settled) or before, talk.scope.context or {})
@@ -53,7 +52,7 @@ def _said(talk: Conversation, before: Sequence[Append], prompt: str) -> list[App
     as the appends `before` leave it."""
     appends: list[Append] = []
     transcript, log = talk.transcript, talk.log
-    frontier = _frontier(log, before)
+    frontier = heads_after(log, before)
     system: str | Append | None = transcript.system_id
     if prompt != (transcript.system or ""):
         first = not len(log)
@@ -66,21 +65,6 @@ def _said(talk: Conversation, before: Sequence[Append], prompt: str) -> list[App
         appends.append(Append("goal", payload, parents=heads))
         frontier = (appends[-1],)
     return appends
-
-
-def _frontier(log: AgentState, appends: Sequence[Append]) -> tuple[str | Append, ...]:
-    """The heads of the log once `appends` are in it."""
-    heads: dict[str | int, str | Append] = {one: one for one in log.frontier}
-    versions: dict[str, Append] = {}
-    for append in appends:
-        replaced = [*append.parents, versions.get(append.resource_key or "") or ""]
-        if append.resource_key is not None:
-            versions[append.resource_key] = append
-        if append.advance:
-            for one in replaced:
-                heads.pop(one if isinstance(one, str) else id(one), None)
-            heads[id(append)] = append
-    return tuple(heads.values())
 
 
 def _settled(ctx: Context, talk: Conversation) -> list[Call]:
@@ -126,39 +110,3 @@ def _route(transcript: Transcript, given: Sequence[Message], answered: set[str])
     if answered or transcript.last_role() == "tool":
         return "model"
     return "model" if transcript.faults else "exit"  # a reply that could not be used does not count as said
-
-
-async def _recall(ctx: Context, talk: Conversation, goal: Append) -> list[Append]:
-    """What earlier runs have to say on this goal, once per user turn, cited and marked as data."""
-    if not talk.options.recall:
-        return []
-    found = await ctx.use(Recall).recall(talk.scope, talk.options.recall, _words(goal))
-    ctx.emit(RunEvent(type="memory_recalled", kind=RECALL, citations=list(found.citations)))
-    return [_beside(goal, RECALL, "recall", found)]
-
-
-async def _remembered(ctx: Context, talk: Conversation, goal: Append) -> list[Append]:
-    """What long-term memory has on this goal. A memory that fails is told of and has nothing; a namespace that this run cannot
-    name is an error."""
-    memory = talk.memory
-    if memory is None:
-        return []
-    memory.namespace()
-    try:
-        found = await memory.search(ctx.find(Memories), _words(goal))
-    except Exception as error:  # noqa: BLE001 - whatever a memory does wrong, the user is answered
-        ctx.emit(RunEvent(type="memory_recalled", kind=MEMORY, citations=[], error=fault_of(error)))
-        return [_beside(goal, MEMORY, "search", Recalled(""), succeeded=False)]
-    ctx.emit(RunEvent(type="memory_recalled", kind=MEMORY, citations=list(found.citations)))
-    return [_beside(goal, MEMORY, "search", found)]
-
-
-def _words(goal: Append) -> str:
-    return Message("user", goal_content(goal.payload)).text
-
-
-def _beside(goal: Append, path: str, operation: str, found: Recalled, *, succeeded: bool = True) -> Append:
-    """What was found for a goal, as the node that stands beside it."""
-    value = {"text": found.text, "citations": list(found.citations)}
-    payload = {"path": path, "operation": operation, "succeeded": succeeded, "value": value}
-    return Append("resource", payload, parents=(goal,), resource_key=f"{path}:{append_id(goal)}", advance=False)

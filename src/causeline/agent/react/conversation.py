@@ -14,7 +14,7 @@ from causeline.agent.options import Options
 from causeline.agent.react.agent_memory import AgentMemory
 from causeline.agent.react.remember import REMEMBER
 from causeline.agent.system_prompt import render
-from causeline.causal import AgentState, CausalNode, InvalidValue, canonical, project
+from causeline.causal import AgentState, Append, CausalNode, InvalidValue, canonical, project
 from causeline.causal.payload import recalled_text
 from causeline.graph.engine.containment import contained
 from causeline.graph.node import Context
@@ -30,8 +30,8 @@ from causeline.tools.tool import Tool
 from causeline.tools.toolbox import Toolbox
 from causeline.tools.trim import shorten
 
-Shown = tuple[str, ...] | Literal["frontier"]
-"""The nodes a reply rests on: their ids, or all heads of the log."""
+Shown = tuple[str | Append, ...] | Literal["frontier"]
+"""The nodes a reply rests on: their ids, or records of the same step; or all heads of the log."""
 RECALL, MEMORY = "recall", "memory"
 """What may stand before the history beside the system prompt: beginnings of resource keys, and paths of resources."""
 CONTEXT_TOKENS = 16_000
