@@ -250,3 +250,26 @@ async def test_memory_is_asked_once_a_turn_also_where_a_person_answers_in_betwee
         await s.answer(paused, {"c": approve()})
         assert len(await s.nodes("resource")) == 1
     assert [request.memory for request in s.model.requests] == ["Relevant memories:\n- pay with the green card"] * 2
+
+
+@pytest.mark.parametrize("graph", ["react", "react-flat"])
+async def test_notes_of_an_execution_go_to_a_memory_and_come_back_from_it(tmp_path, graph):
+    url = f"sqlite:///{tmp_path}/m.db"
+
+    def agent(*script):
+        return causeline.Agent(ScriptedModel(list(script)), graph=graph, memory={"store": url, "namespace": "n"})
+
+    first = await agent(calls(keep("k", "Ada likes green tea"), text="ok")).execution("I like green tea")
+    assert first.status == "completed"
+    async with MemoryStore.open(url) as memory:
+        (item,) = await memory.list(("n",))
+    (note,) = [node for node in first.state["log"].nodes if node.kind == "semantic"]
+    assert (item.text, item.source["node"]) == ("Ada likes green tea", note.id)
+    second = await agent({"text": "Green."}).execution("Which tea?")
+    told = [node.payload["value"]["text"] for node in second.state["log"].nodes if node.kind == "resource"]
+    assert told == ["Relevant memories:\n- Ada likes green tea"]
+
+
+async def test_an_execution_whose_memory_fails_goes_on():
+    agent = causeline.Agent(ScriptedModel([calls(keep("k", "tea"), text="ok")]), memory={"store": Broken()})
+    assert (await agent.execution("tea")).state["result"]["answer"] == "ok"

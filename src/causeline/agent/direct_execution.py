@@ -3,21 +3,25 @@
 Law: the same nodes write the same log; nothing is durable, and nothing is left when the walk is over but what its result holds.
 """
 
+import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from time import time
 from typing import Any, Protocol
 
 from causeline.agent.own_graph.bare_run import VisitLedger
 from causeline.agent.react.conversation import Conversation
 from causeline.causal import AgentState, apply
 from causeline.errors import Misuse
-from causeline.graph import Dispatcher, Document, Execution, Limits, Node, Reducer
+from causeline.graph import Dispatcher, Document, Execution, Limits, Node, Progress, Reducer, Step
 from causeline.models.messages import Message
 from causeline.run.ledger import Call, Ledger
-from causeline.run.scope import Recall, Recalled, RunScope
+from causeline.run.scope import Notes, Recall, Recalled, RunScope
 from causeline.tools.toolbox import Toolbox
+
+_LOGGER = logging.getLogger("causeline.memory")
 
 
 class DirectLedger(VisitLedger):
@@ -70,19 +74,41 @@ def walk(agent: Walkable, prompt: str | Sequence[Message], state: AgentState | N
     log = AgentState() if state is None else AgentState.restore(state.nodes, state.frontier)
     ledger = DirectLedger()
 
-    def logged(old: AgentState, appends: Any) -> AgentState:
-        apply(old, appends, _now())
-        return old
-
     def kept(_old: Any, calls: Sequence[Call]) -> Sequence[Call]:
         ledger.adopt(calls)
         return calls
 
     dispatcher = Dispatcher(limits=agent.limits)
-    reducers = {"log": Reducer("log", logged, stored=False), "calls": Reducer("calls", kept, stored=False)}
+    reducers = {"log": Reducer("log", _written_by_journal, stored=False), "calls": Reducer("calls", kept, stored=False)}
     dispatcher.register_all([agent.document, *agent.documents], agent.nodes, reducers=reducers)
     given: dict[type, object] = {RunScope: scope, Ledger: ledger, Recall: GivenHint(hint), **services}
-    return dispatcher.execute(agent.document.id, {"log": log}, services=given)
+    journal = DirectJournal(log, services.get(Notes))
+    return dispatcher.execute(agent.document.id, {"log": log}, services=given, journal=journal)
+
+
+class DirectJournal:
+    """Writes each step into the log, and what the step noted into long-term memory. A memory that fails costs the note, not the walk."""
+
+    def __init__(self, log: AgentState, notes: object) -> None:
+        self._log = log
+        self._notes = notes if isinstance(notes, Notes) else None
+
+    async def step(self, step: Step) -> None:
+        """One visit has ended."""
+        nodes = apply(self._log, step.writes.get("log") or (), _now())
+        if self._notes is None or not any(node.kind == "semantic" for node in nodes):
+            return
+        try:
+            await self._notes.put(nodes, step.index, time())
+        except Exception as error:  # noqa: BLE001 - whatever a memory does wrong, the walk goes on
+            _LOGGER.warning("a note was not kept in long-term memory: %s", error)
+
+    async def progress(self, item: Progress) -> None:
+        """Nothing of a step is kept before its end."""
+
+
+def _written_by_journal(log: AgentState, _appends: Any) -> AgentState:
+    return log
 
 
 def _now() -> str:

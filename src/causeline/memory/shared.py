@@ -4,8 +4,8 @@ Law: one that cannot be opened raises when it is asked, not before, so that nobo
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from causeline.errors import CauselineError, Misuse
 from causeline.memory.long_term import LongTermMemory
@@ -46,6 +46,15 @@ class SharedMemory:
         if not self._users:
             self._memory = None
             await self._opened.aclose()
+
+    @asynccontextmanager
+    async def used(self, owner: str) -> AsyncGenerator[LongTermMemory, None]:
+        """The memory of an owner, open for as long as this is used. Raises what keeps it from being opened."""
+        await self.enter()
+        try:
+            yield self.of(owner)
+        finally:
+            await self.leave()
 
     def of(self, owner: str) -> LongTermMemory:
         """The memory of an owner. Raises what kept it from being opened, and Misuse outside of a use."""

@@ -5,7 +5,8 @@ Law: a memory that cannot be asked costs its answer, never the run. What was rec
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -99,7 +100,8 @@ class AgentMemory:
     async def search(self, own: Memories | None, query: str) -> Recalled:
         """What the memory has for these words, each thing once, best first. Raises what the memory raises."""
         async with asyncio.timeout(PATIENCE):
-            found = await self._memory(own).search(self.namespace(), query, k=self.options.k, min_score=self.options.min_score)
+            async with self._used(own) as memory:
+                found = await memory.search(self.namespace(), query, k=self.options.k, min_score=self.options.min_score)
         lines: dict[str, Item] = {}
         for item in found:
             text = " ".join(item.text.split())
@@ -128,8 +130,9 @@ class AgentMemory:
         if self._outside is None:
             return
         async with asyncio.timeout(PATIENCE):
-            for item in self._items(nodes, step, at):
-                await self._memory(None).put(item.namespace, item.key, item.value, text=item.text, source=item.source)
+            async with self._used(None) as memory:
+                for item in self._items(nodes, step, at):
+                    await memory.put(item.namespace, item.key, item.value, text=item.text, source=item.source)
 
     def _items(self, nodes: Sequence[CausalNode], step: int, at: float) -> Sequence[Item]:
         notes = [node for node in nodes if node.kind == "semantic"]
@@ -140,6 +143,14 @@ class AgentMemory:
         source = {"run": self._scope.run_id, "step": step, "node": node.id}
         text = as_text(note.get("content"))
         return item_of(self.namespace(), f"{note.get('type')}:{note.get('key')}", note, now=at, text=text, source=source)
+
+    @asynccontextmanager
+    async def _used(self, own: Memories | None) -> AsyncGenerator[LongTermMemory, None]:
+        if isinstance(self._outside, SharedMemory):
+            async with self._outside.used(self._scope.owner) as memory:
+                yield memory
+        else:
+            yield self._memory(own)
 
     def _memory(self, own: Memories | None) -> LongTermMemory:
         if isinstance(self._outside, SharedMemory):
