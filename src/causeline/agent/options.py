@@ -180,7 +180,9 @@ class Options:
             '`"ask"`, `"deny"`, `"interactive"`, `{"pay*": "ask"}`, or in Python a function of name and arguments',
         ),
     ] = "auto"
-    memory: Annotated[Any, Option(rules.memory, "arf", "[long-term memory](memory.md#memory-of-an-agent); in a file `[memory]`", unset="none")] = None
+    memory: Annotated[
+        Any, Option(rules.memory, "arf", "[long-term memory](memory.md#memory-of-an-agent); in a file `[memory]`", unset="none")
+    ] = None
     recall: Annotated[
         Mapping[str, Any] | None,
         Option(
