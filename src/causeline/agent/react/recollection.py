@@ -4,6 +4,7 @@ Law: each is asked once a user turn, and what it has stands in the log as a node
 over shows the model the same.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from causeline.agent.react.agent_memory import AgentMemory, fault_of
@@ -63,7 +64,7 @@ def _beside(goal: Append, path: str, operation: str, found: Recalled, *, succeed
     return Append("resource", payload, parents=(goal,), resource_key=f"{path}:{append_id(goal)}", advance=False)
 
 
-def heads_after(log: AgentState, appends: list[Append]) -> tuple[str | Append, ...]:
+def heads_after(log: AgentState, appends: Sequence[Append]) -> tuple[str | Append, ...]:
     """The heads of the log once `appends`, which name their parents, are in it."""
     heads: dict[str | int, str | Append] = {head: head for head in log.frontier}
     versions: dict[str, Append] = {}
