@@ -100,6 +100,7 @@ class Agent(AgentDefinition):
         memory: Any = None,
         recall: Mapping[str, Any] | None = None,
         remember: bool | None = None,
+        completion: str | Callable[..., Any] | None = None,
         graph: Any = "react",
         nodes: Sequence[Node] = (),
         documents: Sequence[Document] = (),

@@ -149,6 +149,7 @@ def memory(value: Any) -> list[str]:
     return _MEMORY(value) if isinstance(value, Mapping) else _store(value)
 
 
+completion: Rule = test('"keywords", or a function of task, nodes and answer', lambda value: value == "keywords" or callable(value))
 graph: Rule = test(
     '"react", "react-flat", a path, or a Document',
     lambda value: isinstance(value, Mapping | Document) or (isinstance(value, str | Path) and bool(str(value))),

@@ -199,6 +199,15 @@ class Options:
         tuple[str | Mapping[str, Any], ...] | None, Option(rules.node_types, "af", "the types that `remember` knows", unset="built-in ones")
     ] = None
     allow_dynamic_node_types: Annotated[bool, Option(shapes.FLAG, "af", "let the model make up further types")] = False
+    completion: Annotated[
+        str | Callable[..., Any] | None,
+        Option(
+            rules.completion,
+            "af",
+            'what an answer has to be backed by: `"keywords"`, or in Python a function that says what is missing (see below)',
+            unset="nothing",
+        ),
+    ] = None
     graph: Annotated[Any, Option(rules.graph, "a", '`"react-flat"`, the path of a document, or a Document; in a file `[graph] type`')] = (
         "react"
     )

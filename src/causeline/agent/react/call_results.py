@@ -27,6 +27,8 @@ def logged(talk: Conversation, call: Call) -> list[Append]:
     payload = {"call_id": call.call_id, "tool": call.name, "result": call.result, "ok": bool(call.ok)}
     result = Append("tool_result", payload, parents=(asked, *decided))
     appends = [*decided, result, *evidence(call, result)]
+    if talk.completion is not None:
+        appends += talk.completion.after_reads(appends)
     if call.name == REMEMBER and call.ok and not call.client:
         appends.append(note(call.arguments, talk.options.semantic_types(), dynamic=talk.options.allow_dynamic_node_types, parent=result))
     return appends

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from causeline.agent.options import Options
 from causeline.agent.react.agent_memory import AgentMemory
+from causeline.agent.react.completion import CompletionWatch
 from causeline.agent.react.remember import REMEMBER
 from causeline.agent.system_prompt import render
 from causeline.causal import AgentState, Append, CausalNode, InvalidValue, canonical, project
@@ -55,6 +56,7 @@ class Conversation:
         self.memory = memory
         self.transcript = Transcript(self._shorten)
         self.recalled: dict[str, tuple[str, str]] = {}
+        self.completion = CompletionWatch(options.completion) if options.completion is not None else None
         self.folded = 0
         self.go_on_from(scope.memo)
         self.answer_format = options.answer_format()
@@ -65,6 +67,7 @@ class Conversation:
         before: Conversation | None = memo.get("conversation")
         if before is not None and before.options is self.options and not self.scope.client_tools and not before.scope.client_tools:
             self.transcript, self.recalled, self.folded = before.transcript, before.recalled, before.folded
+            self.completion = before.completion
         memo["conversation"] = self
 
     @classmethod
@@ -81,6 +84,8 @@ class Conversation:
         for position in range(self.folded, len(nodes)):
             node = nodes[position]
             self.transcript.add(node)
+            if self.completion is not None:
+                self.completion.fold(node)
             if node.kind == "goal":
                 self.recalled = {}
             elif node.resource_key is not None:

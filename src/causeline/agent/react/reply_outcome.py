@@ -82,14 +82,21 @@ class ReplyOutcome:
         if self.unasked:
             self._fault("dropped_call", f"the reply asked for tools when none could be used: {self._unasked()}")
         value, finding = check_output(self.talk.options, self.text, cut=self.cut)
+        gaps = self.talk.completion.gaps(value) if finding is None and self.talk.completion is not None else []
+        retries = self.talk.options.max_retries
+        if gaps and self.talk.transcript.faults.get("invalid_output", 0) < retries:
+            finding = f"This is not done yet: {' '.join(gaps)} Do that, or answer again and say why it need not be done."
         answer = Append("answer", value, parents=(self.inference,)) if finding is None else None
         kept = [_keep(self.talk, call, asked, answer) for call, asked in zip(self.calls, self.asked, strict=True)]
         rows = [self._noted(call, index, result) for index, (call, (result, _)) in enumerate(zip(self.calls, kept, strict=True))]
         results, notes = [result for result, _ in kept], [one for _, one in kept if one is not None]
         more = {"calls": rows} if rows else {}
         if answer is None:
-            return self._again("invalid_output", finding or "", self.talk.options.max_retries, [*results, *notes], more)
+            return self._again("invalid_output", finding or "", retries, [*results, *notes], more)
         log = [self.inference, *self.asked, *self.faults, *results, answer, *notes]
+        if self.talk.completion is not None:
+            judged = {"method": "completion", "ok": not gaps, "gaps": gaps}
+            log.append(Append("verification", judged, parents=(answer,), advance=False))
         return Outcome("exit", {"log": log, "result": {"stop_reason": _reason(self.talk), "answer": value}, **more})
 
     def _unasked(self) -> str:
