@@ -46,6 +46,11 @@ def query_words(text: str) -> list[str]:
     return [word for word in dict.fromkeys(words(text)) if word not in _SILENT][:MAX_QUERY_WORDS]
 
 
+def length(found: Sequence[str]) -> int:
+    """How long a text is, for its score: words that say nothing do not count."""
+    return sum(word not in _SILENT for word in found)
+
+
 def _stem(word: str) -> str:
     """A word without its English ending, where enough of it is left."""
     if not word.isascii() or len(word) < 4 or not word.isalpha():

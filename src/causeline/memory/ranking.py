@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from causeline.memory.backend import Findings, Question
 from causeline.memory.items import Item, StoredItem
-from causeline.memory.lexical import score, weights
+from causeline.memory.lexical import length, score, weights
 from causeline.memory.vectors import likeness
 
 _FUSION = 60
@@ -39,7 +39,7 @@ def ranked(question: Question, findings: Findings, k: int, floor: float) -> list
 def _by_words(question: Question, findings: Findings) -> dict[Place, tuple[Item, float]]:
     weight = weights(question.words, findings.frequencies, findings.items)
     usual = findings.words / findings.items if findings.items else 1.0
-    scored = [(row.item, score(weight, Counter(row.words), len(row.words), usual)) for row in findings.lexical] if weight else []
+    scored = [(row.item, score(weight, Counter(row.words), length(row.words), usual)) for row in findings.lexical] if weight else []
     return _ordered([pair for pair in scored if pair[1] > 0])
 
 

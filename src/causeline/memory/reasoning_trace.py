@@ -9,6 +9,7 @@ told too, as the last step, and then whoever reads the stream is told that the r
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
+from weakref import WeakKeyDictionary
 
 from causeline.errors import Invalid
 from causeline.graph import Context, Event, InnerFailed, Node, Outcome, Result, Step, node
@@ -217,7 +218,21 @@ def _value(step: ReasoningStep) -> str:
 
 def hint(store: Statements, run_id: str) -> str:
     """What a run reasoned, on one line, for a later one: the chain that led to its answer, or to its failure where it has none.
-    "" for a run of which nothing is recorded."""
+    "" for a run of which nothing is recorded. It is worked out once, until the store changes."""
+    version = getattr(store, "version", None)
+    kept = _HINTS.setdefault(store, {}) if version is not None else {}
+    if run_id not in kept or kept[run_id][0] != version:
+        while len(kept) >= _KEPT:
+            del kept[next(iter(kept))]
+        kept[run_id] = version, _walked(store, run_id)
+    return kept[run_id][1]
+
+
+_KEPT = 64
+_HINTS: WeakKeyDictionary[Statements, dict[str, tuple[Any, str]]] = WeakKeyDictionary()
+
+
+def _walked(store: Statements, run_id: str) -> str:
     run = GRAPH + run_id
     kinds = _told(store, KIND, run)
     values = _told(store, VALUE, run)

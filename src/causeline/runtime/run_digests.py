@@ -17,8 +17,10 @@ from causeline.models.transcript import goal_content, result_text
 from causeline.run.scope import SEARCH_HISTORY
 from causeline.runtime.records import ACTIVE, Link, Run, RunPatch
 
-LINE, PAGE, PAGES = 400, 4_000, 16
-"""Characters of one line, of the lines of a page; pages of a run. Of a longer run the first and the last pages are kept."""
+LINE, PAGE, PAGES = 400, 4_000, 64
+"""Characters of one line, of a page as it is told; pages of a run. Of a longer run the first and the last pages are kept."""
+_PLACE = 80
+"""Characters that say where a line is from, about."""
 
 ASKED, ANSWERED, ENDED = "asked:", "answered:", "ended:"
 
@@ -86,11 +88,12 @@ def _cut(lines: Sequence[Line]) -> list[list[Line]]:
     cut: list[list[Line]] = [[]]
     room = PAGE
     for line in lines:
-        if len(line.text) > room and cut[-1]:
+        length = len(line.said) + len(line.text) + _PLACE
+        if length > room and cut[-1]:
             cut.append([])
             room = PAGE
         cut[-1].append(line)
-        room -= len(line.text)
+        room -= length
     return cut
 
 

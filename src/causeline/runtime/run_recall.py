@@ -15,11 +15,13 @@ from causeline.memory.long_term import FLOOR
 from causeline.memory.ranking import ranked
 from causeline.run.scope import Recalled, RunScope
 from causeline.runtime.records import Run
-from causeline.runtime.run_digests import ANSWERED, ASKED, ENDED, PAGES, Line, lines_in, lines_of, pages, told
+from causeline.runtime.run_digests import ANSWERED, ASKED, ENDED, PAGE, PAGES, Line, lines_in, lines_of, pages, told
 from causeline.runtime.store import Store
 
 TOKENS = 1000
 RUNS = 5
+NEWEST = 4
+"""Pages a run that are looked at where nothing is asked for; a session's runs are short as a rule."""
 CHARACTERS_PER_TOKEN = 4
 _NEVER = ""
 """Digests do not expire, so it does not matter when they are looked for."""
@@ -38,7 +40,7 @@ class LogRecall:
         most, max_tokens = int(wanted.get("k") or RUNS), int(wanted.get("max_tokens") or TOKENS)
         if which in ("session", "owner"):
             session = scope.session_id if which == "session" else None
-            return _tell(await self._found(scope.owner, query_words(query), session, most), query, max_tokens)
+            return _tell(await self._found(scope.owner, query_words(query), session, most, max_tokens), query, max_tokens)
         if not isinstance(which, list | tuple):
             raise Invalid(f'recall.runs is "session", "owner" or a list of run ids, not {which!r}')
         names = [str(name) for name in cast("Sequence[Any]", which) if name != scope.run_id]
@@ -48,7 +50,7 @@ class LogRecall:
         """At most so many runs of an owner, or of one session, that have to do with the query, best first; without a word in it the newest
         ones. Within a budget of estimated tokens, 4 characters each."""
         asked = query_words(query) or words(query)[:MAX_QUERY_WORDS]
-        found = await self._found(owner, asked, session, most, anything=not asked)
+        found = await self._found(owner, asked, session, most, max_tokens, anything=not asked)
         if session is not None:
             for run in await self._store.rows(Run, owner=owner, session=session, status=("running",)):
                 under_way = await self.pages(owner, run.id)
@@ -57,18 +59,20 @@ class LogRecall:
         return _tell(found[:most], query, max_tokens)
 
     async def _found(
-        self, owner: str, asked: Sequence[str], session: str | None, most: int, *, anything: bool = False
+        self, owner: str, asked: Sequence[str], session: str | None, most: int, max_tokens: int, *, anything: bool = False
     ) -> list[Sequence[Item]]:
-        """The pages of the runs that fit, run by run; without words the newest ones, if anything will do."""
+        """The pages of the runs that fit, run by run, of each the best ones, about twice what can be told; without words the newest ones,
+        if anything will do."""
         if not asked and not anything:
             return []
         namespace = () if session is None else (session,)
-        question = Question(namespace=namespace, words=asked, now=_NEVER, limit=most * PAGES)
+        wanted = max_tokens * CHARACTERS_PER_TOKEN // PAGE + 2
+        question = Question(namespace=namespace, words=asked, now=_NEVER, limit=most * PAGES if asked else most * NEWEST)
         findings = await self._store.memory().search((owner, "runs"), question)
         by_run: dict[str, list[Item]] = {}
         for item in ranked(question, findings, most * PAGES, FLOOR):
             by_run.setdefault(item.value["run"], []).append(item)
-        return [sorted(items, key=lambda item: item.key) for items in list(by_run.values())[:most]]
+        return [sorted(items[:wanted], key=lambda item: item.key) for items in list(by_run.values())[:most]]
 
     async def pages(self, owner: str, run_id: str) -> Sequence[Item]:
         """All pages of a run; of one that has not ended what it has done so far. Empty for one that is not there."""
@@ -106,13 +110,14 @@ def _tell(runs: Sequence[Sequence[Item]], query: str, max_tokens: int) -> Recall
 
 
 def _chosen(run: str, lines: Sequence[Line], wanted: set[str], room: int) -> Sequence[Line]:
-    """The lines that fit, in their order: those with words of the query first, then what was asked and how it ended, then the others."""
+    """The lines that fit, in their order: those with words of the query first, then what was asked and how it ended, then the latest of
+    the others."""
     lengths = [len(told(run, line)) + 1 for line in lines]
     if sum(lengths) <= room:
         return lines
     shared = [len(wanted.intersection(words(line.text))) if wanted else 0 for line in lines]
     ends = [line.said in (ASKED, ANSWERED, ENDED) for line in lines]
-    order = sorted(range(len(lines)), key=lambda place: (-shared[place], not ends[place], place))
+    order = sorted(range(len(lines)), key=lambda place: (-shared[place], not ends[place], -place))
     kept: set[int] = set()
     for place in order:
         if lengths[place] <= room:

@@ -32,6 +32,8 @@ class TripleStore:
 
     def __init__(self) -> None:
         self._store = ox.Store()
+        self.version = 0
+        """Grows with every change, so that what was worked out of the statements can be kept until then."""
 
     def __len__(self) -> int:
         return len(self._store)
@@ -40,6 +42,7 @@ class TripleStore:
         """Add statements; returns how many were not there."""
         fresh = {quad: None for row in quads if (quad := _quad(row)) not in self._store}
         self._store.extend(fresh)
+        self.version += bool(fresh)
         return len(fresh)
 
     def select(self, *pattern: Slot) -> list[dict[str, Term | None]]:
@@ -75,6 +78,7 @@ class TripleStore:
             raise Invalid("say what to retract: a pattern or a list of statements")
         for quad in gone:
             self._store.remove(quad)
+        self.version += bool(gone)
         return len(gone)
 
     def clear_graph(self, graph: str | None) -> int:
@@ -84,6 +88,7 @@ class TripleStore:
         self._store.clear_graph(name)
         if graph is not None:
             self._store.remove_graph(name)
+        self.version += bool(gone)
         return gone
 
     def triples(self) -> list[Quad]:
@@ -104,6 +109,7 @@ class TripleStore:
             quads = [ox.Quad(*quad.triple, name) if isinstance(quad[3], ox.DefaultGraph) else quad for quad in quads]
         fresh = {quad: None for quad in quads if quad not in self._store}
         self._store.extend(fresh)
+        self.version += bool(fresh)
         return len(fresh)
 
     def dump(self, format: str = "nquads", *, graph: str | None = None) -> str:

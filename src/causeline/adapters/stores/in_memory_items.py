@@ -5,6 +5,7 @@ from itertools import count, islice
 
 from causeline.memory.backend import CANDIDATES, COMMON, Collection, Findings, Question, rarest
 from causeline.memory.items import Item, StoredItem, fits
+from causeline.memory.lexical import length
 from causeline.memory.vectors import far, signature
 
 Place = tuple[tuple[str, ...], str]
@@ -24,7 +25,7 @@ class _Collection:
         if number is None:
             return False
         row = self.rows.pop(number)
-        self.words -= len(row.words)
+        self.words -= length(row.words)
         for word in set(row.words):
             del self.holders[word][number]
             if not self.holders[word]:
@@ -34,7 +35,7 @@ class _Collection:
     def add(self, number: int, row: StoredItem) -> None:
         self.numbers[row.item.namespace, row.item.key] = number
         self.rows[number] = row
-        self.words += len(row.words)
+        self.words += length(row.words)
         for word in set(row.words):
             self.holders.setdefault(word, {})[number] = None
 

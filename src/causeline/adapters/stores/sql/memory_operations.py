@@ -13,6 +13,7 @@ from causeline.adapters.stores.sql import encoding
 from causeline.adapters.stores.sql.operation import Operation
 from causeline.memory.backend import CANDIDATES, COMMON, Collection, Findings, Question, rarest
 from causeline.memory.items import Item, StoredItem, fits
+from causeline.memory.lexical import length
 from causeline.memory.vectors import far, signature
 
 T = TypeVar("T")
@@ -54,7 +55,7 @@ def columns(row: StoredItem) -> Sequence[Any]:
     body = encoding.dump_small([item.value, item.text, source])
     words = " ".join(row.words).encode()
     place, key = _place(item.namespace), encoding.text_bytes(item.key)
-    return place, key, item.created_at, item.expires_at, len(row.words), words, body, row.vector
+    return place, key, item.created_at, item.expires_at, length(row.words), words, body, row.vector
 
 
 def put(where: Collection, rows: Sequence[Sequence[Any]]) -> Operation[None]:
