@@ -9,7 +9,7 @@ from tests.cli.samples import asked, ended
 
 
 def words(result, *, said="", store=()):
-    return "".join(piece.text for piece in run_end.told(result, said=said, store=store))
+    return "".join(piece.text for piece in run_end.told(result, said=said, further=store))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,8 @@ def test_a_failed_run_says_why():
 
 def test_client_calls_are_listed():
     text = words(ended(stop_reason="client_tools", pending_tool_call_ids=["c1", "c2"]))
-    assert "2 calls for the caller to carry out: c1, c2\n" in text
+    assert "2 calls for you to carry out: c1, c2\n" in text
+    assert "causeline run --session ses_1 --result c1=TEXT --result c2=TEXT\n" in text
 
 
 @pytest.mark.parametrize(

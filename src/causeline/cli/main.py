@@ -19,7 +19,7 @@ from causeline.cli.views.terminal import harden_streams
 _PANELS: Mapping[str, Sequence[str]] = {
     "Begin": ("demo", "new"),
     "Run": ("run", "chat", "answer", "resume", "cancel", "fork", "replay", "worker", "serve", "mcp"),
-    "Look": ("sessions", "runs", "show", "why", "recall", "query", "history", "diff"),
+    "Look": ("sessions", "runs", "show", "watch", "why", "recall", "query", "history", "diff"),
     "Keep": ("export", "import", "verify", "delete", "migrate"),
     "Check": ("check", "graph"),
 }

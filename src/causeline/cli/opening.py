@@ -3,10 +3,10 @@
 import asyncio
 import re
 import signal
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Literal, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import typer
 
@@ -62,20 +62,6 @@ async def let_go(agent: Program) -> None:
         await close()
 
 
-async def whole_id(runtime: Runtime, kind: Literal["run", "session"], text: str) -> str:
-    """The id of a run or a session of which only the beginning was given, where just one begins so; else the text itself."""
-    try:
-        await (runtime.run(text) if kind == "run" else runtime.session(text))
-    except Missing:
-        rows = await (runtime.runs() if kind == "run" else runtime.sessions())
-    else:
-        return text
-    fits = [row.id for row in rows if row.id.startswith(text)] if text else []
-    if len(fits) > 1:
-        raise Invalid(f"{len(fits)} {kind}s begin with {text!r}: {', '.join(fits[:5])}; write more of the id", findings=fits)
-    return fits[0] if fits else text
-
-
 def exists(store: str) -> bool:
     """False for a SQLite file that is not there; of other stores only opening them tells."""
     return not store.startswith(_SQLITE) or Path(store.removeprefix(_SQLITE)).exists()
@@ -123,6 +109,12 @@ def agent_from(target: str, store: str, *, model: str | None = None, base_url: s
         return cast("Program", target)
     overrides = {"model": model, "base_url": base_url}
     return load_program(target, **{name: value for name, value in overrides.items() if value is not None})
+
+
+def agent_words(target: str | None, agent: Program | None) -> Sequence[str]:
+    """The words that name the agent in a further command line: none where its runs keep it."""
+    kept = agent is None or isinstance(agent, str) or agent.manifest() is not None
+    return () if target is None or kept else ("--agent", target)
 
 
 def agent_for(run: Run, target: str | None, store: str, **overrides: Any) -> Program:

@@ -6,8 +6,18 @@ from typing import Annotated, Literal
 
 import typer
 
+from causeline.runtime.records import RUN_STATUSES
+
 DEFAULT_STORE = "sqlite:///.causeline/store.db"
 STORE_VARIABLE = "CAUSELINE_STORE"
+
+
+def _statuses(values: list[str] | None) -> list[str] | None:
+    for value in values or ():
+        if value not in RUN_STATUSES:
+            raise typer.BadParameter(f"{value!r} is no status; write one of {', '.join(RUN_STATUSES)}")
+    return values
+
 
 Store = Annotated[
     str,
@@ -21,6 +31,13 @@ Store = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for another program.")]
 EventsAsJson = Annotated[bool, typer.Option("--json", help="Print one event a line as JSON, then one object with the result.")]
+Statuses = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--status", metavar="STATUS", callback=_statuses, help=f"Only those that stand so: {', '.join(RUN_STATUSES)}. May be given again."
+    ),
+]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Only the newest N.")]
 AgentFile = Annotated[
     str,
     typer.Option(

@@ -1,8 +1,16 @@
 """What a causal node says, in words."""
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from causeline.plain_text import shown
+
+DEFAULT_OWNER = "default"
+"""Where nobody is named and there is one owner only, a decision is whose it is without saying."""
+_DECIDED = {
+    "approve": "approved", "deny": "denied", "edit": "edited to", "answer": "answered", "retry": "run again",
+    "record": "result recorded:", "fail": "counted as failed",
+}  # fmt: skip
 
 
 def node_text(kind: str, payload: Any) -> str:
@@ -22,6 +30,8 @@ def node_text(kind: str, payload: Any) -> str:
             text = f"{held.get('tool')}{'' if held.get('ok') else ' failed'}: {shown(held.get('result'), 2000)}"
         case "semantic":
             text = f"{held.get('type')} {held.get('key')}: {shown(held.get('content'), 2000)}"
+        case "verification" if held.get("method") == "decision":
+            return decision_text(held)
         case "resource":
             text = f"{held.get('operation')} {held.get('path')}{'' if held.get('succeeded') else ' failed'}"
         case "protocol_error":
@@ -29,3 +39,12 @@ def node_text(kind: str, payload: Any) -> str:
         case _:
             text = held
     return shown(text, 2000)
+
+
+def decision_text(decision: Mapping[str, Any], owner: str = "") -> str:
+    """What a person decided, with the new arguments, the value or the reason, and who it was, on one line."""
+    value = next((f" {shown(decision[name])}" for name in ("value", "args", "result") if decision.get(name) is not None), "")
+    reason = f", because: {shown(decision['reason'])}" if decision.get("reason") else ""
+    person = decision.get("by") or owner
+    by = f" (by {shown(person)})" if person and person != DEFAULT_OWNER else ""
+    return f"{_DECIDED.get(str(decision.get('decision')), 'decided')}{value}{reason}{by}"

@@ -5,11 +5,12 @@ from typing import Annotated, Any, Literal, cast
 
 import typer
 
-from causeline.cli.opening import agent_from, leave, opened, whole_id
+from causeline.causal.view.node_text import decision_text
+from causeline.cli.opening import agent_from, agent_words, leave, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, EventsAsJson, OtherAgent, RunName, Store
 from causeline.cli.views.follow import follow, view
 from causeline.cli.views.terminal import Terminal
-from causeline.cli.views.trace import decided
+from causeline.cli.whole_ids import whole_interrupt, whole_run
 from causeline.runtime.interrupts import NEEDS_VALUE
 
 _VALUES = {"edit": "the new arguments as a JSON object, all of them", "answer": "text or JSON", "record": "the result, text or JSON"}
@@ -52,14 +53,14 @@ def command(
     if by is not None:
         told["by"] = by
 
-    shown = view(store, as_json=as_json)
-
     async def answer() -> int:
         given = agent_from(agent, store) if agent is not None else None
+        shown = view(store, agent_words(agent, given), as_json=as_json)
         async with opened(store, *([given] if given else [])) as runtime:
-            further = await runtime.answer(await whole_id(runtime, "run", run), {interrupt: told}, agent=given)
+            asked = await whole_run(runtime, run)
+            further = await runtime.answer(asked, {await whole_interrupt(runtime, asked, interrupt): told}, agent=given)
             if not as_json:
-                Terminal().say(decided(told), "call")
+                Terminal().say(decision_text(told), "call")
             return (await follow(runtime, further, shown)).code
 
     leave(answer(), aside=as_json)

@@ -117,7 +117,7 @@ class Chat:
         return await self._runtime.result(runs[-1].id) if runs and runs[-1].status == "interrupted" else None
 
     async def _follow(self, run: RunHandle) -> RunResult:
-        return (await follow(self._runtime, run, _Turn(self._store, announced=self._announced))).result
+        return (await follow(self._runtime, run, _Turn(store_words(self._store), announced=self._announced))).result
 
     def _questions(self, result: RunResult | None) -> None:
         """Ask the person what the run asks, as long as something is answered."""

@@ -9,6 +9,7 @@ from causeline.cli.opening import leave, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, SessionName, Store
 from causeline.cli.views.narration import counted
 from causeline.cli.views.terminal import Terminal
+from causeline.cli.whole_ids import whole_session
 from causeline.errors import Conflict
 
 
@@ -22,16 +23,17 @@ def command(
 
     async def delete() -> int:
         async with opened(store) as runtime:
-            runs = await runtime.runs(session)
-            await runtime.checkpoints(session)
-            if not yes and not agreed(f"Delete session {session} and its {counted(len(runs), 'run')} for good? Type yes: "):
+            place = await whole_session(runtime, session)
+            runs = await runtime.runs(place)
+            await runtime.checkpoints(place)
+            if not yes and not agreed(f"Delete session {place} and its {counted(len(runs), 'run')} for good? Type yes: "):
                 Terminal().say("nothing was deleted; --yes deletes without asking")
                 return 1
             try:
-                await runtime.delete(session)
+                await runtime.delete(place)
             except Conflict as error:
                 raise Conflict(error.message.partition(";")[0], code="run_active", **error.facts) from error
-        Terminal().say(f"deleted session {session}: {counted(len(runs), 'run')}", "good")
+        Terminal().say(f"deleted session {place}: {counted(len(runs), 'run')}", "good")
         return 0
 
     leave(delete())

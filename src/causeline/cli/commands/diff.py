@@ -11,6 +11,7 @@ from causeline.cli.opening import leave, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, Store
 from causeline.cli.views.clean_text import line
 from causeline.cli.views.terminal import Terminal
+from causeline.cli.whole_ids import whole_checkpoint, whole_run
 from causeline.runtime.runtime import Runtime
 
 _WHERE = "A checkpoint (ck_...) or a run, which stands for its end."
@@ -45,8 +46,9 @@ def command(
 
 async def _log(runtime: Runtime, name: str) -> AgentState:
     if name.startswith("ck_"):
-        return (await runtime.branch((await runtime.checkpoint(name)).session, name)).state
-    run = await runtime.run(name)
+        place = await runtime.checkpoint(await whole_checkpoint(runtime, name))
+        return (await runtime.branch(place.session, place.id)).state
+    run = await runtime.run(await whole_run(runtime, name))
     return (await runtime.branch(run.session, run.head)).state if run.head is not None else AgentState()
 
 

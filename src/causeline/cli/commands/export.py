@@ -10,6 +10,7 @@ from causeline.causal import verify_export
 from causeline.cli.opening import leave, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, SessionName, Store
 from causeline.cli.views.terminal import Terminal
+from causeline.cli.whole_ids import whole_checkpoint, whole_session
 from causeline.errors import Misuse
 
 
@@ -29,7 +30,9 @@ def command(
 
     async def export() -> None:
         async with opened(store) as runtime:
-            data = await runtime.export(session, at=at, all=everything)
+            place = await whole_session(runtime, session)
+            end = None if at is None else await whole_checkpoint(runtime, at, place)
+            data = await runtime.export(place, at=end, all=everything)
         if output is None:
             sys.stdout.buffer.write(data + b"\n")
             sys.stdout.buffer.flush()

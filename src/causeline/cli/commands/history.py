@@ -11,6 +11,7 @@ from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, Store
 from causeline.cli.views.clean_text import line
 from causeline.cli.views.terminal import Terminal, table
 from causeline.cli.views.trace import when
+from causeline.cli.whole_ids import whole_session
 from causeline.errors import Missing
 
 _FORMS = ("{}", "resource:{}", "resource:file:{}", "semantic:{}")
@@ -26,7 +27,7 @@ def command(
 
     async def versions() -> None:
         async with opened(store) as runtime:
-            log = (await runtime.branch(session)).state
+            log = (await runtime.branch(await whole_session(runtime, session))).state
         found: list[CausalNode] = next((rows for form in _FORMS if (rows := history(log, form.format(key)))), list[CausalNode]())
         if not found:
             raise Missing(f"session {session} has no version of {key!r}", key=key)

@@ -1,5 +1,6 @@
 """`causeline import`: take an exported session into a store."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from causeline.errors import Conflict
 
 
 def command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="An export, or a bare causal log as JSON.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An export, or a bare causal log as JSON; - reads standard input.")],
     head: Annotated[str | None, typer.Option(metavar="CK", help="The checkpoint id the file must end at, known from elsewhere.")] = None,
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,
@@ -25,7 +26,7 @@ def command(
     """
 
     async def take_in() -> None:
-        data = file.read_bytes()
+        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
         async with opened(store, new=True) as runtime:
             try:
                 session = await runtime.import_(data, head=head)

@@ -9,6 +9,7 @@ from causeline.cli.opening import leave, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, Store
 from causeline.cli.views.clean_text import clean, line, one_line, short
 from causeline.cli.views.terminal import Terminal, table
+from causeline.cli.whole_ids import whole_session
 
 _WIDTH = 100
 
@@ -27,7 +28,7 @@ def command(
 
     async def query() -> None:
         async with opened(store) as runtime:
-            answer = await runtime.query(sparql, session=session)
+            answer = await runtime.query(sparql, session=None if session is None else await whole_session(runtime, session))
         if as_json:
             print(line(answer))
         else:

@@ -8,6 +8,7 @@ from causeline.cli.opening import leave, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, Store
 from causeline.cli.views.clean_text import clean, line
 from causeline.cli.views.terminal import Terminal
+from causeline.cli.whole_ids import whole_session
 from causeline.errors import Misuse
 
 
@@ -28,7 +29,8 @@ def command(
 
     async def recall() -> None:
         async with opened(store) as runtime:
-            found = await runtime.recall(session, query, k=most, max_tokens=max_tokens)
+            place = None if session is None else await whole_session(runtime, session)
+            found = await runtime.recall(place, query, k=most, max_tokens=max_tokens)
         if as_json:
             print(line({"text": found.text, "citations": [dict(one) for one in found.citations]}))
         else:

@@ -97,6 +97,9 @@ class _Unseen:
     def event(self, event: Any) -> None:
         pass
 
+    def tick(self, now: float) -> None:
+        pass
+
     def end(self, result: RunResult) -> None:
         pass
 

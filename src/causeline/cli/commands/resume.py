@@ -1,11 +1,12 @@
 """`causeline resume`: go on with a run whose process died."""
 
-from causeline.cli.opening import agent_from, leave, opened, whole_id
+from causeline.cli.opening import agent_from, agent_words, leave, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, EventsAsJson, OtherAgent, RunName, Store
 from causeline.cli.views.error_report import QUESTIONS
 from causeline.cli.views.follow import View, follow, view
 from causeline.cli.views.open_questions import standing
 from causeline.cli.views.terminal import Terminal
+from causeline.cli.whole_ids import whole_run
 from causeline.runtime.handle import RunResult
 from causeline.runtime.records import ACTIVE
 from causeline.runtime.runtime import Runtime
@@ -17,12 +18,12 @@ def command(run: RunName, agent: OtherAgent = None, store: Store = DEFAULT_STORE
     It goes on exactly where it was. Calls that had finished are not made again. A run that is alive is left alone (exit code 1). Of
     a run that has ended the end is printed, and if it waits for answers, how to give them.
     """
-    shown = view(store, as_json=as_json)
 
     async def resume() -> int:
         given = agent_from(agent, store) if agent is not None else None
+        shown = view(store, agent_words(agent, given), as_json=as_json)
         async with opened(store, *([given] if given else [])) as runtime:
-            name = await whole_id(runtime, "run", run)
+            name = await whole_run(runtime, run)
             ended = (await runtime.run(name)).status not in ACTIVE
             seen = await skipped(runtime, name, shown)
             handle = await runtime.resume(name, agent=given)

@@ -6,13 +6,15 @@ from typing import Annotated, Any
 import typer
 
 from causeline.causal.view.drawing import causal_graph, dot
-from causeline.cli.opening import leave, opened, whole_id
+from causeline.cli.opening import leave, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, SessionName, Store
 from causeline.cli.views.clean_text import line
 from causeline.cli.views.narration import Piece, counted
 from causeline.cli.views.open_questions import Standing, standing
 from causeline.cli.views.terminal import Terminal
 from causeline.cli.views.trace import asked, trace
+from causeline.cli.views.tree import Told, drawn, tree
+from causeline.cli.whole_ids import whole_run, whole_session
 from causeline.errors import Missing
 from causeline.runtime.export_import import call_row, checkpoint_row, run_row
 from causeline.runtime.records import CallRow, Link, Run
@@ -22,6 +24,9 @@ from causeline.runtime.runtime import Runtime
 def command(
     session: SessionName,
     run: Annotated[str | None, typer.Option(metavar="RUN", help="Only this run, also where another branch is the session's now.")] = None,
+    as_tree: Annotated[
+        bool, typer.Option("--tree", help="Print what was asked, said, called and answered as a tree, agents below agents too.")
+    ] = False,
     graph: Annotated[bool, typer.Option("--graph", help="Print the causal graph as Mermaid text instead of the trace.")] = False,
     as_dot: Annotated[bool, typer.Option("--dot", help="Print the causal graph for Graphviz instead of the trace.")] = False,
     store: Store = DEFAULT_STORE,
@@ -37,11 +42,15 @@ def command(
             place, shown_run = await place_of(runtime, session, run)
             links, runs = await history(runtime, place, shown_run)
             standings = await standing(runtime, await runtime.runs(place), place)
-            calls = [row for one in runs for row in await runtime.calls(one.id)] if as_json else []
+            calls = [row for one in runs for row in await runtime.calls(one.id)] if as_json or as_tree else []
+            told = Told(links, runs, standings, calls, await told_below(runtime, runs) if as_tree and not as_json else {})
         if as_json:
             print(line(as_object(place, links, runs, calls, graph=graph)))
         elif graph or as_dot:
             print((dot if as_dot else causal_graph)(node for link in links for node in link.nodes), end="")
+        elif as_tree:
+            terminal = Terminal()
+            terminal.pieces(drawn(tree(told), width=terminal.width))
         else:
             _print(place, links, runs, standings)
 
@@ -51,13 +60,13 @@ def command(
 async def place_of(runtime: Runtime, name: str, run: str | None) -> tuple[str, str | None]:
     """The session and the run that a command line means: a session, or a run in its place; each by the beginning of its id."""
     if run is not None:
-        run = await whole_id(runtime, "run", run)
-    session = await whole_id(runtime, "session", name)
+        run = await whole_run(runtime, run)
+    session = await whole_session(runtime, name)
     try:
         return (await runtime.session(session)).id, run
     except Missing:
         try:
-            row = await runtime.run(await whole_id(runtime, "run", name))
+            row = await runtime.run(await whole_run(runtime, name))
         except Missing:
             return session, run  # which is then missed by its name
         return row.session, row.id
@@ -74,6 +83,21 @@ async def history(runtime: Runtime, session: str, run: str | None = None) -> tup
         raise Missing(f"session {session} has no run {run!r}; `causeline runs {session}` lists them", run=run)
     links = await runtime.links(session, found[0].head) if found[0].head is not None else ()
     return [link for link in links if link.checkpoint.run == run], found
+
+
+async def told_below(runtime: Runtime, runs: Sequence[Run]) -> dict[tuple[str, str], Told]:
+    """What the runs did that calls of these runs started, at any depth."""
+    ids = {run.id for run in runs}
+    below: dict[tuple[str, str], list[Run]] = {}
+    for run in await runtime.runs():
+        if run.parent_run in ids and run.parent_call is not None:
+            below.setdefault((run.parent_run, run.parent_call), []).append(run)
+    found: dict[tuple[str, str], Told] = {}
+    for call, started in below.items():
+        links, rows = await history(runtime, started[0].session)
+        calls = [row for run in rows for row in await runtime.calls(run.id)]
+        found[call] = Told(links, rows, await standing(runtime, rows, started[0].session), calls, await told_below(runtime, rows))
+    return found
 
 
 def as_object(session: str, links: Sequence[Link], runs: Sequence[Run], calls: Sequence[CallRow], *, graph: bool) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """`causeline verify`: check an export without any store."""
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +18,9 @@ from causeline.errors import Misuse
 
 
 def command(
-    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="An export, or a bare causal log as JSON.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="An export, or a bare causal log as JSON; - reads standard input.")
+    ] = None,
     head: Annotated[str | None, typer.Option(metavar="CK", help="The checkpoint id the export must end at, known from elsewhere.")] = None,
     store: Annotated[str | None, typer.Option("--store", metavar="URL", help="Check everything in this store instead of a file.")] = None,
     as_json: AsJson = False,
@@ -31,7 +34,7 @@ def command(
         leave(_check_store(store, as_json=as_json))
     if file is None or store is not None:
         raise Misuse("name a FILE to check, or a whole store with --store URL")
-    found = verify(file.read_bytes(), head)
+    found = verify(sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes(), head)
     if isinstance(found, Export):
         row: dict[str, Any] = {
             "ok": True, "session": found.session, "head": found.head, "nodes": len(found.state) + len(found.nodes),

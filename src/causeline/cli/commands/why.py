@@ -7,38 +7,47 @@ import typer
 
 from causeline.causal import AgentState, CausalNode
 from causeline.causal.view.node_text import node_text
-from causeline.cli.opening import leave, opened, whole_id
+from causeline.cli.opening import leave, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, Store
 from causeline.cli.views.clean_text import line
 from causeline.cli.views.terminal import Terminal, table
+from causeline.cli.views.tree import Twig, drawn
+from causeline.cli.whole_ids import whole_node, whole_run, whole_session
 from causeline.errors import Missing
 from causeline.runtime.runtime import Runtime
 
 
 def command(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="A causal node's id, cw_..., or a run's: its answer.")],
+    node: Annotated[
+        str | None,
+        typer.Argument(metavar="[NODE]", help="A causal node's id, cw_..., or a run's: its answer. Without one: what was said last."),
+    ] = None,
     session: Annotated[str | None, typer.Option(metavar="ID", help="In this session, where several have the node.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Also what lies behind that: all the causes of the model's reply.")] = False,
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,
 ) -> None:
-    """Print what the model had read when it said or did something.
+    """Print what the model had read when it said or did something, as a tree from the effect up to its causes.
 
-    That is the read set of a causal node: the reply of the model it came from, last, and the heads of the log that this reply was
-    made from. In a conversation that the model reads whole, the heads stand for everything before them; --all lists that too, back
-    to the system prompt and the question.
+    Those are the reply of the model that a causal node came from, and what this reply was made from. In a conversation that the
+    model reads whole, the last things said stand for everything before them; --all lists that too, oldest first, back to the
+    system prompt and the question.
     """
 
     async def why() -> None:
         async with opened(store) as runtime:
-            log, name = await log_of(runtime, node, session)
+            place = None if session is None else await whole_session(runtime, session)
+            log, name = await log_of(runtime, node or await latest(runtime, place), place)
         found = read_set(log, name, everything=everything)
         if as_json:
             print(line({"node": name, "why": [one.to_json() for one in found]}))
             return
         terminal = Terminal()
-        for row in table((one.id, one.kind, node_text(one.kind, one.payload)) for one in found):
-            terminal.say(row)
+        if everything:
+            for row in table((node.id, node.kind, node_text(node.kind, node.payload)) for node in found):
+                terminal.say(row)
+        else:
+            terminal.pieces(drawn(upward(log, name, found), width=terminal.width))
         terminal.say(_remark(log, name, found, everything=everything), "quiet")
 
     leave(why())
@@ -47,9 +56,10 @@ def command(
 async def log_of(runtime: Runtime, name: str, session: str | None) -> tuple[AgentState, str]:
     """The log to read, and the node that is asked about: a node of this id, or the last that the model said in a run. Raises Missing."""
     if name.startswith("cw_"):
-        return await runtime.log_with(name, session), name
+        node = await whole_node(runtime, name, session)
+        return await runtime.log_with(node, session), node
     try:
-        run = await runtime.run(await whole_id(runtime, "run", name))
+        run = await runtime.run(await whole_run(runtime, name))
     except Missing:
         return await runtime.log_with(name, session), name
     log = (await runtime.branch(run.session, run.head)).state
@@ -69,10 +79,34 @@ def read_set(log: AgentState, node: str, *, everything: bool) -> Sequence[Causal
     return [one for one in log.nodes if one.id in chosen]
 
 
+async def latest(runtime: Runtime, session: str | None) -> str:
+    """The run, of a session or of all, that has come furthest last. Raises Missing where nothing ran yet."""
+    runs = [run for run in await runtime.runs(session) if run.head is not None and run.parent_call is None]
+    if not runs:
+        raise Missing("nothing has been said yet; `causeline run` asks an agent")
+    return runs[-1].id
+
+
+def upward(log: AgentState, name: str, found: Sequence[CausalNode]) -> Sequence[Twig]:
+    """The node, above it the reply it came from, above that what the reply was made from; a cause hangs on the first it led to."""
+    chosen = {node.id: node for node in (*found, log.node(name))}
+    hung: set[str] = set()
+
+    def grown(node: CausalNode) -> Twig:
+        hung.add(node.id)
+        twig = Twig(f"{node.kind:<12} {node.id}  {node_text(node.kind, node.payload)}", "title" if node.id == name else "plain")
+        twig.twigs.extend(grown(chosen[parent]) for parent in reversed(node.parents) if parent in chosen and parent not in hung)
+        return twig
+
+    trunk = grown(chosen[name])
+    rest = [node for node in found if node.id not in hung]
+    return [trunk, *(grown(node) for node in reversed(rest) if node.id not in hung)]
+
+
 def _remark(log: AgentState, node: str, found: Sequence[CausalNode], *, everything: bool) -> str:
     if not found:
         return f"no inference led to this: it is a {log.node(node).kind}, which comes from outside the model"
     further = len(read_set(log, node, everything=True)) - len(found)
     if everything or not further:
-        return "the last one is the model's reply; the others are all the causes it has"
-    return f"the last one is the model's reply; the others are what it was made from; {further} more lie behind them (--all)"
+        return "these are all the causes there are"
+    return f"{further} more lie behind these (--all)"

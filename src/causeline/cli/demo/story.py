@@ -9,6 +9,7 @@ from causeline.assemble import Agent
 from causeline.causal.view.drawing import causal_graph
 from causeline.cli.commands.show import history
 from causeline.cli.demo.stage import HERE, Stage
+from causeline.cli.shared_arguments import store_words
 from causeline.cli.views.clean_text import clean
 from causeline.cli.views.follow import Words, follow
 from causeline.cli.views.trace import trace
@@ -123,7 +124,7 @@ async def told(stage: Stage, runtime: Runtime, agent: Agent, prompt: str, name: 
     stage.say(f"asked    {prompt}")
     try:
         run = await runtime.start(agent, prompt, session=session, run_id=name)
-        return (await follow(runtime, run, Words(stage.store, steps=True))).result
+        return (await follow(runtime, run, Words(store_words(stage.store), steps=True))).result
     finally:
         await agent.aclose()
 

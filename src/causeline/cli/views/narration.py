@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Style = Literal["plain", "quiet", "call", "good", "bad", "title"]
 RESULT_LENGTH = 300
+_BAR = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,8 @@ class _Call:
 class Narrator:
     """Tells one run. `steps` also tells where each step begins; calls in `announced` (id and arguments) are not told again.
 
-    `said` is the latest message of the model that stands, for whoever prints the answer at the end.
+    `said` is the latest message of the model that stands, for whoever prints the answer at the end; `in_line` whether what was told last
+    has not ended its line yet.
     """
 
     def __init__(self, *, steps: bool = False, announced: set[tuple[str, str]] | None = None) -> None:
@@ -44,7 +46,7 @@ class Narrator:
         self._steps = steps
         self._cleaner = Cleaner()
         self._speech: list[str] = []
-        self._in_line = False
+        self.in_line = False
         self._calls: dict[str, _Call] = {}
         self._narrators: dict[str, Narrator] = {}
         self._lines: dict[str, str] = {}
@@ -66,6 +68,7 @@ class Narrator:
             "model_retry": self._model_retry,
             "tool_call_result": self._call_result,
             "memory_recalled": self._recalled,
+            "item_finished": self._item,
             "sub_run_started": self._sub_run,
             "sub_run_event": self._below,
             "run_taken_over": self._taken_over,
@@ -81,12 +84,12 @@ class Narrator:
     def skip(self, event: "events.Event") -> None:
         """Take note of an event that is not to be told, so that later ones can be: a call's name, say."""
         self.tell(event)
-        self._in_line, self.said, self._speech = False, "", []
+        self.in_line, self.said, self._speech = False, "", []
 
     def _line(self, text: str, style: Style) -> Sequence[Piece]:
         """A line of its own, below whatever is being said."""
-        start = "\n" if self._in_line else ""
-        self._in_line = False
+        start = "\n" if self.in_line else ""
+        self.in_line = False
         return (Piece(f"{start}{text}\n", style),)
 
     def _step(self, event: "events.StepStarted") -> Sequence[Piece]:
@@ -116,15 +119,15 @@ class Narrator:
 
     def _speak(self, text: str, style: Style) -> Piece:
         if text:
-            self._in_line = not text.endswith("\n")
+            self.in_line = not text.endswith("\n")
         return Piece(text, style)
 
     def _close(self, _event: object = None) -> Sequence[Piece]:
-        start, self._in_line = self._in_line, False
+        start, self.in_line = self.in_line, False
         return (Piece("\n"),) if start else ()
 
     def _retracted(self, _event: "events.MessageRetracted") -> Sequence[Piece]:
-        spoke, self.said, self._speech = bool(self._speech or self._in_line), "", []
+        spoke, self.said, self._speech = bool(self._speech or self.in_line), "", []
         return self._line("[the reply broke off here and does not count]", "quiet") if spoke else ()
 
     def _call_start(self, event: "events.ToolCallStart") -> Sequence[Piece]:
@@ -176,6 +179,14 @@ class Narrator:
             return self._line("recall  nothing from earlier runs", "quiet")
         return self._line(f"recall  {counted(len(cited), 'piece')} from {counted(len(runs), 'earlier run')}", "quiet")
 
+    def _item(self, event: "events.ItemFinished") -> Sequence[Piece]:
+        """Every tenth part of a scatter, where its length is known, and its end; else every hundredth item."""
+        done, total = event["done"], event.get("total")
+        part = max(total // 10, 1) if total else 100
+        if done % part and done != total:
+            return ()
+        return self._line(f"items   {items(event)}", "quiet")
+
     def _sub_run(self, event: "events.SubRunStarted") -> Sequence[Piece]:
         self._agents[event["sub_run_id"]] = shown(event["agent"])
         return self._line(f"sub-run {shown(event['agent'])} {shown(event['sub_run_id'])}", "quiet")
@@ -198,3 +209,12 @@ def _again(event: "events.ToolRetry | events.ModelRetry") -> str:
 def counted(number: int, noun: str) -> str:
     """`1 piece`, `2 pieces`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def items(told: "events.ItemFinished | dict[str, Any]") -> str:
+    """How far a scatter is: a bar where its length is known, and how many items failed or were tried again."""
+    done, total = told["done"], told.get("total")
+    filled = _BAR * done // total if total else 0
+    bar = f" [{'#' * filled}{'.' * (_BAR - filled)}] {done:,}/{total:,}" if total else f" {counted(done, 'item')}"
+    more = "".join(f", {told[name]:,} {name}" for name in ("failed", "retried") if told[name])
+    return f"{shown(told['placement'])}{bar}{more}"

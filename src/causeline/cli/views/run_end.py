@@ -3,6 +3,7 @@
 Law: pure. Every open question comes with the command lines that answer it, ready to copy.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from causeline.runtime.records import Interrupt
 
 _ORDER = ("approve", "deny", "edit", "answer", "retry", "record", "fail")
 _VALUES: Mapping[str, Sequence[str]] = {
-    "deny": ("--reason", "WHY"), "edit": ("--value", "{...}"), "answer": ("--value", "TEXT"),
+    "deny": ("--reason", "WHY"), "answer": ("--value", "TEXT"),
     "record": ("--value", "RESULT"), "fail": ("--reason", "WHY"),
 }  # fmt: skip
 _TITLES = {"approval": "may this run?", "question": "a question", "unknown_outcome": "what became of this call?"}
@@ -42,11 +43,11 @@ def interrupt_row(interrupt: Interrupt) -> Mapping[str, Any]:
     return {name: getattr(interrupt, name) for name in names}
 
 
-def told(result: RunResult, *, said: str, store: Sequence[str]) -> Sequence[Piece]:
-    """The end of a run below its events. `said` is the text that was shown already, `store` the words that name the store
-    in a command line."""
+def told(result: RunResult, *, said: str, further: Sequence[str]) -> Sequence[Piece]:
+    """The end of a run below its events. `said` is the text that was shown already, `further` the words that name the store and, where
+    the run does not know it, the agent in a command line."""
     pieces = list(outcome(result, said=said))
-    pieces.extend(question for interrupt in result.interrupts for question in asked(interrupt, result.run_id, store))
+    pieces.extend(question for interrupt in result.interrupts for question in asked(interrupt, result.run_id, further))
     pieces.append(Piece("\n"))
     if result.status != "succeeded" or result.stop_reason != "answered":
         why = f" ({result.stop_reason})" if result.stop_reason and result.stop_reason != result.status else ""
@@ -73,7 +74,10 @@ def _answer(result: RunResult, said: str) -> Sequence[Piece]:
 def _trouble(result: RunResult) -> Sequence[Piece]:
     if result.pending_tool_call_ids:
         pending = ", ".join(one_line(one) for one in result.pending_tool_call_ids)
-        return (Piece(f"\n{counted(len(result.pending_tool_call_ids), 'call')} for the caller to carry out: {pending}\n", "title"),)
+        return (
+            Piece(f"\n{counted(len(result.pending_tool_call_ids), 'call')} for you to carry out: {pending}\n", "title"),
+            Piece(f"  {command('run', '--session', result.session, *_results(result))}\n", "call"),
+        )
     if result.status == "cancelled":
         return (
             Piece("\nThe run was cancelled. What had finished is kept; the session goes on with the next run.\n", "bad"),
@@ -87,6 +91,10 @@ def _trouble(result: RunResult) -> Sequence[Piece]:
     return ()
 
 
+def _results(result: RunResult) -> Sequence[str]:
+    return [word for call in result.pending_tool_call_ids for word in ("--result", f"{one_line(call)}=TEXT")]
+
+
 def tokens(usage: Mapping[str, Any] | None) -> str:
     """`120 in, 14 out`, or nothing where nothing was counted."""
     if not usage or not (usage.get("input_tokens") or usage.get("output_tokens")):
@@ -94,11 +102,12 @@ def tokens(usage: Mapping[str, Any] | None) -> str:
     return f"{usage.get('input_tokens') or 0:,} in, {usage.get('output_tokens') or 0:,} out"
 
 
-def asked(interrupt: Interrupt, run: str, store: Sequence[str]) -> Sequence[Piece]:
+def asked(interrupt: Interrupt, run: str, further: Sequence[str]) -> Sequence[Piece]:
     """One open question with the command lines that answer it."""
     pieces = [Piece(f"\n{_TITLES[interrupt.kind]}  {interrupt.id}\n", "title"), *described(interrupt)]
+    values = {**_VALUES, "edit": ("--value", json.dumps(interrupt.arguments, ensure_ascii=False))}
     pieces.extend(
-        Piece(f"  {command('answer', run, interrupt.id, decision, *_VALUES.get(decision, ()), *store)}\n", "call")
+        Piece(f"  {command('answer', run, interrupt.id, decision, *values.get(decision, ()), *further)}\n", "call")
         for decision in _ORDER
         if decision in DECISIONS[interrupt.kind]
     )

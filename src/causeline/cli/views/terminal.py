@@ -8,12 +8,15 @@ import os
 import sys
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
 from causeline.cli.views.narration import Piece, Style
+
+if TYPE_CHECKING:
+    from rich.status import Status  # loaded when something moves first
 
 _STYLES: Mapping[Style, str] = {
     "plain": "", "quiet": "dim", "call": "cyan", "good": "green", "bad": "red", "title": "bold",
@@ -25,11 +28,26 @@ class Terminal:
 
     def __init__(self, *, error: bool = False) -> None:
         self._console = Console(stderr=error, highlight=False, markup=False, emoji=False)
+        self._moving: Status | None = None
         self._styled = not os.environ.get("NO_COLOR")
 
     def pieces(self, pieces: Iterable[Piece]) -> None:
         for piece in pieces:
+            self.status(None)
             self._console.print(Text(piece.text, style=_STYLES[piece.style] if self._styled else ""), end="", soft_wrap=True)
+
+    def status(self, line: str | None) -> None:
+        """One line below all others that moves while something is at work, and is gone with the next word; None takes it away. Nothing
+        where there is no terminal to move on."""
+        if line is None:
+            if self._moving is not None:
+                self._moving.stop()
+                self._moving = None
+        elif self._moving is not None:
+            self._moving.update(Text(line, style="dim"))
+        elif self._console.is_terminal and not self._console.is_dumb_terminal:
+            self._moving = self._console.status(Text(line, style="dim"))
+            self._moving.start()
 
     def say(self, text: str = "", style: Style = "plain") -> None:
         """One line, or several."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from causeline.causal import CausalNode
-from causeline.causal.view.node_text import node_text
+from causeline.causal.view.node_text import decision_text, node_text
 from causeline.cli.views.clean_text import one_line, short, shown
 from causeline.cli.views.narration import Piece, Style, counted
 from causeline.cli.views.open_questions import Standing, questions, why
@@ -16,12 +16,6 @@ from causeline.runtime.records import Checkpoint, Link, Run
 
 WIDTH = 160
 _NONE: Mapping[str, Standing] = {}
-_DECIDED = {
-    "approve": "approved", "deny": "denied", "edit": "edited to", "answer": "answered", "retry": "run again",
-    "record": "result recorded:", "fail": "counted as failed",
-}  # fmt: skip
-DEFAULT_OWNER = "default"
-"""Where nobody is named and there is one owner only, a decision is whose it is without saying."""
 _STYLES: Mapping[str, Style] = {"tool_call": "call", "protocol_error": "bad", "goal": "title", "answer": "title"}
 
 
@@ -50,18 +44,9 @@ def _run(name: str, run: Run | None, standings: Mapping[str, Standing], width: i
     fault = f"  {shown((run.error or {}).get('message') or '', WIDTH)}\n" if run.error else ""
     return (
         Piece(f"\nrun {name}  {asked(run)}\n", "title"), Piece(f"  {facts}\n", "quiet"), Piece(fault, "bad"),
-        *(Piece(f"  {decided(one, run.owner)}\n", "call") for one in run.answers.values()),
+        *(Piece(f"  {decision_text(one, run.owner)}\n", "call") for one in run.answers.values()),
         *(questions(standings[name], width=width) if name in standings else ()),
     )  # fmt: skip
-
-
-def decided(answer: Mapping[str, Any], owner: str = "") -> str:
-    """What a person decided, with the new arguments, the value or the reason, and who it was."""
-    value = next((f" {shown(answer[name])}" for name in ("value", "args", "result") if answer.get(name) is not None), "")
-    reason = f", because: {shown(answer['reason'])}" if answer.get("reason") else ""
-    person = answer.get("by") or owner
-    by = f" (by {shown(person)})" if person and person != DEFAULT_OWNER else ""
-    return f"{_DECIDED.get(str(answer.get('decision')), 'decided')}{value}{reason}{by}"
 
 
 def _step(checkpoint: Checkpoint) -> str:
