@@ -273,3 +273,34 @@ async def test_notes_of_an_execution_go_to_a_memory_and_come_back_from_it(tmp_pa
 async def test_an_execution_whose_memory_fails_goes_on():
     agent = causeline.Agent(ScriptedModel([calls(keep("k", "tea"), text="ok")]), memory={"store": Broken()})
     assert (await agent.execution("tea")).state["result"]["answer"] == "ok"
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_a_note_that_is_taken_back_is_found_no_more(elsewhere):
+    items = InMemoryItems()
+    store = InMemoryStore()
+    option = {"store": LongTermMemory(items)} if elsewhere else {}
+    kept = LongTermMemory(items) if elsewhere else own(store)
+    script = Turns([calls(keep("home", "Ada lives in Lisbon"), text="ok")], [calls(keep("home", None), text="Forgotten.")], [{"text": "?"}])
+    async with stage(script, store=store, memory=option) as s:
+        await s.run("I live in Lisbon")
+        assert [item.text for item in await kept.search(("memories",), "Lisbon")] == ["Ada lives in Lisbon"]
+        await s.run("Forget my home")
+        assert await kept.get(("memories",), "memory:home") is None
+        assert await kept.search(("memories",), "Lisbon") == []
+        assert await kept.list(("memories",)) == []
+        await s.run("Where in Lisbon do I live?", session="other")
+        versions = await s.runtime.history("memory:home", "s")
+    assert s.model.last.memory is None
+    assert [version.payload["content"] for version in versions] == ["Ada lives in Lisbon", None]
+
+
+async def test_the_memory_of_a_runtime_is_its_owners_own():
+    store = InMemoryStore()
+    async with stage([calls(keep("k", "green tea"), text="ok")], store=store, memory={}) as s:
+        await s.run("tea")
+        (item,) = await s.runtime.memory().search(("memories",), "tea")
+        assert (item.text, item.source["run"]) == ("green tea", (await s.runtime.runs())[0].id)
+        assert await s.runtime.of("bob").memory().search((), "tea") == []
+        assert await s.runtime.memory().delete(item.namespace, item.key)
+        assert await s.runtime.memory().get(item.namespace, item.key) is None

@@ -202,6 +202,11 @@ def test_two_runs_are_compared_and_versions_listed(shell):
     assert (found["before"], [node["kind"] for node in found["after"]]) == ([], ["goal", "inference", "answer"])
     assert "+ " in shell("diff", "r1", "r2").out
     assert shell("diff", "r1", "r9").code == 1
+    pair = [node["id"] for node in found["after"] if node["kind"] in ("goal", "answer")]
+    versions = shell("diff", *pair, "--json").last
+    assert (versions["common"], [row["id"] for row in versions["after"]], versions["resources"]) == (0, [pair[1]], {pair[1]: pair})
+    assert " -> " in shell("diff", *pair).out
+    assert shell("diff", "s1", "s1", "--json").last["before"] == []
     assert shell("history", "home", "--session", "s1").code == 1
 
 

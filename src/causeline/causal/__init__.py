@@ -10,7 +10,7 @@ from causeline.causal.import_checks import stored_node
 from causeline.causal.limits import Limits, VerifyError
 from causeline.causal.state import AgentState, IdentityCollision, UnknownNode, UnknownParent
 from causeline.causal.verification import Export, verify, verify_export
-from causeline.causal.view.changes import Difference, diff, history
+from causeline.causal.view.changes import Difference, compare_versions, diff, history
 from causeline.causal.view.projection import View, ViewTooLarge, project
 from causeline.causal.view.selection import Rank
 
@@ -36,6 +36,7 @@ __all__ = [
     "build_export",
     "canonical",
     "checkpoint_id",
+    "compare_versions",
     "diff",
     "history",
     "identity",

@@ -28,6 +28,11 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else canonical(value, depth=WRAPPED_DEPTH).decode()
 
 
+def is_forgotten(kind: str, payload: Any) -> bool:
+    """Whether a node takes an earlier note back: a `semantic` node whose content is null."""
+    return kind == "semantic" and "content" in fields(payload) and fields(payload)["content"] is None
+
+
 def is_decision(kind: str, payload: Any) -> bool:
     """Whether a node is what a person decided on a call: a `verification` with the method `decision`."""
     return kind == "verification" and fields(payload).get("method") == "decision"

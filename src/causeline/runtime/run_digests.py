@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from causeline.causal import CausalNode
-from causeline.causal.payload import as_text, field_text, fields, is_decision
+from causeline.causal.payload import as_text, field_text, fields, is_decision, is_forgotten
 from causeline.memory.backend import Collection
 from causeline.memory.items import Item, StoredItem
 from causeline.memory.lexical import words
@@ -129,6 +129,8 @@ def _said(kind: str, payload: Any) -> Iterator[tuple[str, str]]:
             yield f"{payload['tool']} {'returned' if payload['ok'] else 'failed'}:", result_text(payload["result"])
         case "answer":
             yield ANSWERED, result_text(payload)
+        case "semantic" if is_forgotten(kind, payload):
+            yield "forgot", f"{payload['type']} {payload['key']}"
         case "semantic":
             yield f"noted {payload['type']} {payload['key']}:", result_text(payload["content"])
         case "protocol_error":

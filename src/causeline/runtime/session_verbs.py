@@ -6,8 +6,9 @@ Law: reading changes nothing, and what belongs to another owner is not there.
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
-from causeline.causal import AgentState, CausalNode, Export, verify
+from causeline.causal import AgentState, CausalNode, Difference, Export, compare_versions, diff, history, verify
 from causeline.errors import Conflict, Invalid, Missing
+from causeline.memory.long_term import Embed, Embedder, LongTermMemory
 from causeline.models.messages import Message
 from causeline.policy import Clock
 from causeline.run.scope import Recalled
@@ -165,6 +166,41 @@ class Sessions:
     async def why(self, node_id: str, session: str | None = None) -> Sequence[CausalNode]:
         """The inference that led to a node and what it had read, in log order. Raises Missing."""
         return (await self.log_with(node_id, session)).why(node_id)
+
+    async def history(self, key: str, session: str) -> Sequence[CausalNode]:
+        """Every version of a file, a resource or a note at the session's head, oldest first: by its whole key, such as
+        `semantic:memory:home`, or by a path. Raises Missing."""
+        log = (await self.branch(session)).state
+        for form in ("{}", "resource:{}", "resource:file:{}", "semantic:{}"):
+            versions = history(log, form.format(key))
+            if versions:
+                return versions
+        raise Missing(f"session {session} has no version of {key!r}", key=key)
+
+    async def diff(self, before: str, after: str) -> Difference:
+        """What only one of two logs has. Each is named by a checkpoint, by a run, which stands for its end, or by a session, which stands
+        for its head; two causal nodes are compared as versions. Raises Missing."""
+        if before.startswith("cw_") and after.startswith("cw_"):
+            return compare_versions(await self._node(before), await self._node(after))
+        return diff(await self._log_of(before), await self._log_of(after))
+
+    async def _log_of(self, name: str) -> AgentState:
+        if name.startswith("ck_"):
+            return (await self.branch((await self.checkpoint(name)).session, name)).state
+        if await self._opened.rows(Session, owner=self.owner, id=given_name(name)):
+            return (await self.branch(name)).state
+        run = await self.run(name)
+        return (await self.branch(run.session, run.head)).state if run.head is not None else AgentState()
+
+    async def _node(self, name: str) -> CausalNode:
+        found = await self._opened.node(self.owner, name)
+        if not found:
+            raise Missing(f"no causal node {name!r}", node=name)
+        return found[0][1]
+
+    def memory(self, *, embedder: Embedder | Embed | None = None) -> LongTermMemory:
+        """This owner's long-term memory in this same store; see `causeline.memory.MemoryStore`."""
+        return LongTermMemory(self._opened.memory(), owner=self.owner, embedder=embedder, clock=self.clock)
 
     async def verify_store(self) -> StoreReport:
         """Read and check every session of this owner, and name every fault."""

@@ -7,12 +7,12 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from causeline.agent.system_prompt import SLOT, context_value
 from causeline.causal import CausalNode
-from causeline.causal.payload import as_text, fields, recalled_text
+from causeline.causal.payload import as_text, fields, is_forgotten, recalled_text
 from causeline.errors import CauselineError, Invalid
 from causeline.memory.backend import Collection
 from causeline.memory.items import Item, StoredItem
@@ -132,14 +132,22 @@ class AgentMemory:
         async with asyncio.timeout(PATIENCE):
             async with self._used(None) as memory:
                 for item in self._items(nodes, step, at):
-                    await memory.put(item.namespace, item.key, item.value, text=item.text, source=item.source)
+                    if item.expires_at is not None:
+                        await memory.delete(item.namespace, item.key)
+                    else:
+                        await memory.put(item.namespace, item.key, item.value, text=item.text, source=item.source)
 
     def _items(self, nodes: Sequence[CausalNode], step: int, at: float) -> Sequence[Item]:
         notes = [node for node in nodes if node.kind == "semantic"]
         return [item for node in notes if _plain((item := self._item(node, step, at)).text) not in self._recalled]
 
     def _item(self, node: CausalNode, step: int, at: float) -> Item:
+        """A note as a memory; of one that takes an earlier note back a memory that has expired when it is made, so that no read finds
+        either."""
         note = fields(node.payload)
+        if is_forgotten(node.kind, note):
+            gone = item_of(self.namespace(), f"{note.get('type')}:{note.get('key')}", None, now=at, text="")
+            return replace(gone, expires_at=gone.created_at)
         source = {"run": self._scope.run_id, "step": step, "node": node.id}
         text = as_text(note.get("content"))
         return item_of(self.namespace(), f"{note.get('type')}:{note.get('key')}", note, now=at, text=text, source=source)

@@ -27,7 +27,7 @@ def parameters(types: Mapping[str, str], *, dynamic: bool) -> dict[str, Any]:
         "properties": {
             "type": kind,
             "key": {"type": "string", "minLength": 1, "description": "A short name; the same key replaces the earlier note."},
-            "content": {"description": "What to keep: text or JSON."},
+            "content": {"description": "What to keep: text or JSON. null forgets the note of this type and key."},
         },
         "required": ["type", "key", "content"],
         "additionalProperties": False,

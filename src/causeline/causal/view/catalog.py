@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from causeline.causal.canonical import canonical
 from causeline.causal.causal_node import CausalNode
 from causeline.causal.limits import WRAPPED_DEPTH
-from causeline.causal.payload import field_text, fields
+from causeline.causal.payload import field_text, fields, is_forgotten
 from causeline.causal.state import AgentState
 from causeline.causal.view.words import terms, text_of
 
@@ -82,14 +82,18 @@ class Catalog:
             self._resource(place, node.resource_key, payload)
         if node.kind == "inference" and _has_note(payload):
             self.notes = [*self.notes[1 - _RECENT :], place]
-        words = terms(text_of(payload)) if is_shown(node) else set[str]()
+        forgotten = is_forgotten(node.kind, payload)
+        words = terms(text_of(payload)) if is_shown(node) and not forgotten else set[str]()
         self.sizes.append(len(words))
         for word in sorted(words):
             if word not in self._postings:
                 self._postings[word] = array("I")
             self._postings[word].append(place)
         if is_shown(node):
-            self._supersede(place, self._class_of(place, node, payload), _group(node, payload))
+            name = self._class_of(place, node, payload)
+            self._supersede(place, name, _group(node, payload))
+            if forgotten:
+                self._supersede(None, name, "")
 
     def _link(self, place: int, node: CausalNode, payload: Any, state: AgentState) -> None:
         if node.kind == "tool_call":
@@ -143,11 +147,14 @@ class Catalog:
             return "result", sha256(result).digest()
         return "system" if node.kind == "system" else place
 
-    def _supersede(self, place: int, name: object, group: str) -> None:
-        older = self._latest.get(name)
+    def _supersede(self, place: int | None, name: object, group: str) -> None:
+        """A place takes that of the latest of its class; None: there is none any more."""
+        older = self._latest.pop(name, None)
         if older is not None:
             del self.alive[older]
             del self.alive_of[self.group_of.pop(older)][older]
+        if place is None:
+            return
         self._latest[name] = place
         self.group_of[place] = group
         self.alive[place] = None

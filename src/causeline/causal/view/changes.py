@@ -5,7 +5,9 @@ Law: pure. Content ids make it well defined: a node that both logs have is the s
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
+from causeline.causal.canonical import canonical
 from causeline.causal.causal_node import CausalNode
 from causeline.causal.state import AgentState
 
@@ -35,6 +37,22 @@ def diff(before: AgentState, after: AgentState) -> Difference:
     pairs = {key: (before.head(key), after.head(key)) for key in keys}
     changed = {key: pair for key, pair in pairs.items() if _id(pair[0]) != _id(pair[1])}
     return Difference(len(here & there), only_before, only_after, changed)
+
+
+def compare_versions(before: CausalNode, after: CausalNode) -> Difference:
+    """Two nodes, such as two versions of one file."""
+    key = after.resource_key or before.resource_key or after.id
+    same = before.id == after.id
+    return Difference(int(same), [] if same else [before], [] if same else [after], {} if same else {key: (before, after)})
+
+
+def changed_fields(before: Any, after: Any, path: str = "") -> list[tuple[str, Any, Any]]:
+    """Where two JSON values differ: (dotted path, value before, value after), None where there is none. Lists are compared whole."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        old, new = cast("dict[str, Any]", before), cast("dict[str, Any]", after)
+        names = dict.fromkeys([*old, *new])
+        return [found for name in names for found in changed_fields(old.get(name), new.get(name), f"{path}.{name}" if path else name)]
+    return [] if canonical(before) == canonical(after) else [(path, before, after)]
 
 
 def _id(node: CausalNode | None) -> str | None:

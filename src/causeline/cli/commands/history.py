@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from causeline.causal import CausalNode, history
 from causeline.causal.view.node_text import node_text
 from causeline.cli.opening import leave, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, Store
@@ -12,9 +11,6 @@ from causeline.cli.views.clean_text import line
 from causeline.cli.views.terminal import Terminal, table
 from causeline.cli.views.trace import when
 from causeline.cli.whole_ids import whole_session
-from causeline.errors import Missing
-
-_FORMS = ("{}", "resource:{}", "resource:file:{}", "semantic:{}")
 
 
 def command(
@@ -27,10 +23,7 @@ def command(
 
     async def versions() -> None:
         async with opened(store) as runtime:
-            log = (await runtime.branch(await whole_session(runtime, session))).state
-        found: list[CausalNode] = next((rows for form in _FORMS if (rows := history(log, form.format(key)))), list[CausalNode]())
-        if not found:
-            raise Missing(f"session {session} has no version of {key!r}", key=key)
+            found = await runtime.history(key, await whole_session(runtime, session))
         if as_json:
             print(line({"key": found[0].resource_key, "versions": [node.to_json() for node in found]}))
             return
