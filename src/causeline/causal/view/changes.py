@@ -5,10 +5,11 @@ Law: pure. Content ids make it well defined: a node that both logs have is the s
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from causeline.causal.canonical import canonical
 from causeline.causal.causal_node import CausalNode
+from causeline.causal.payload import fields
 from causeline.causal.state import AgentState
 
 
@@ -48,8 +49,8 @@ def compare_versions(before: CausalNode, after: CausalNode) -> Difference:
 
 def changed_fields(before: Any, after: Any, path: str = "") -> list[tuple[str, Any, Any]]:
     """Where two JSON values differ: (dotted path, value before, value after), None where there is none. Lists are compared whole."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        old, new = cast("dict[str, Any]", before), cast("dict[str, Any]", after)
+    old, new = fields(before), fields(after)
+    if old and new:
         names = dict.fromkeys([*old, *new])
         return [found for name in names for found in changed_fields(old.get(name), new.get(name), f"{path}.{name}" if path else name)]
     return [] if canonical(before) == canonical(after) else [(path, before, after)]

@@ -6,7 +6,7 @@ from typing import Any
 from causeline.models.scripted_model import ScriptedModel
 from causeline.testing.killpoints.graphs import GRAPHS
 from causeline.testing.killpoints.people import PEOPLE
-from causeline.testing.killpoints.scenarios import Scenario, calls, cancelled, drained, forked, once
+from causeline.testing.killpoints.scenarios import Scenario, calls, cancelled, drained, forked, once, remembered, remembering
 
 FALLBACK: Mapping[str, Any] = {
     "max_retries": 0,
@@ -26,6 +26,8 @@ SCENARIOS: Mapping[str, Scenario] = {
         Scenario("cancel", [[calls("write"), calls("write", "wait"), {"text": "done"}], [calls("look"), {"text": "went on"}]], cancelled),
         Scenario("fallback", [[{"text": "half an answer", "cut_after": 2}, calls("write", start=1), {"text": "done"}]], once, FALLBACK),
         Scenario("drain", [[calls("write", "write", "look", "write"), calls("look", "write"), {"text": "all written"}]], drained),
+        Scenario("memory", [], remembered, programs=remembering(elsewhere=False)),
+        Scenario("memory-elsewhere", [], remembered, programs=remembering(elsewhere=True)),
         *PEOPLE,
         *GRAPHS,
     )

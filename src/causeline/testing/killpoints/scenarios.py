@@ -20,6 +20,8 @@ from causeline.tools.function import tool
 from causeline.tools.tool import Tool, ToolContext
 
 SESSION = "sweep"
+MEMORIES, NOTES = "memories.db", "notes"
+"""The file of a memory that is kept apart from the sessions, and the namespace of every memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,31 @@ async def ended(runtime: Runtime, agent: Program, prompt: Any, run_id: str, **mo
 
 async def once(runtime: Runtime, agents: Sequence[Program]) -> None:
     await ended(runtime, agents[0], "go", "r1")
+
+
+def remembering(elsewhere: bool) -> Callable[[Path], Sequence[Program]]:
+    """Makes agents that note things beside calls and answers, one of them twice."""
+
+    def made(effects: Path) -> Sequence[Program]:
+        memory = {"namespace": NOTES, **({"store": f"sqlite:///{effects.with_name(MEMORIES)}"} if elsewhere else {})}
+        first = [
+            {"text": "Let me see.", "calls": [*calls("write")["calls"], _note("home", "Ada lives in Lisbon")]},
+            {"text": "Noted.", "calls": [_note("home", "Ada lives in Porto"), _note("tea", "Ada drinks green tea")]},
+        ]
+        then = [{"calls": [_note("tea", None)]}, {"text": "Ada lives in Porto."}]
+        scripts = enumerate((first, then))
+        return [Agent(ScriptedModel(script), name=f"agent-{index}", tools=tools(effects), memory=memory) for index, script in scripts]
+
+    return made
+
+
+def _note(key: str, content: str | None) -> Mapping[str, Any]:
+    return {"id": f"note-{key}-{content}", "name": "remember", "arguments": {"type": "memory", "key": key, "content": content}}
+
+
+async def remembered(runtime: Runtime, agents: Sequence[Program]) -> None:
+    await ended(runtime, agents[0], "I live in Porto and drink tea", "r1")
+    await ended(runtime, agents[1], "Where does Ada live, and forget her tea", "r2")
 
 
 async def forked(runtime: Runtime, agents: Sequence[Program]) -> None:

@@ -19,11 +19,12 @@ from typing import Any, get_args
 
 from causeline.adapters.stores import open_store
 from causeline.assemble import agent_of
+from causeline.memory import Item, MemoryStore
 from causeline.runtime.branch_history import CALLS, LOG
 from causeline.runtime.records import CallRow
 from causeline.runtime.runtime import Runtime
 from causeline.testing.faults import FaultyStore, Kill, When
-from causeline.testing.killpoints.scenarios import SESSION, Scenario, effects_in
+from causeline.testing.killpoints.scenarios import MEMORIES, NOTES, SESSION, Scenario, effects_in
 
 CHILD_SECONDS = 60
 Url = Callable[[Path], str]
@@ -31,12 +32,14 @@ Url = Callable[[Path], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What is left when a scenario has ended: the head, the channels, what was said, each effect, calls of unknown outcome, and the writes
-    it took."""
+    """What is left when a scenario has ended: the head, the channels, what was said, what is kept in memory and recalled of the runs, each
+    effect, calls of unknown outcome, and the writes it took."""
 
     head: str | None
     channels: Mapping[str, Any]
     messages: Sequence[Any]
+    memories: Sequence[Any]
+    recalled: str
     effects: Sequence[str]
     unknown: int
     writes: int
@@ -126,6 +129,9 @@ def _compare(scenario: Scenario, seen: Seen, calm: Seen, where: str, tally: Tall
     if found != wanted or seen.messages != calm.messages:
         tally.differing += 1
         tally.failures.append(f"{where}: {'channels' if scenario.branches else 'head'} {found} instead of {wanted}")
+    if not scenario.branches and (seen.memories, seen.recalled) != (calm.memories, calm.recalled):
+        tally.differing += 1
+        tally.failures.append(f"{where}: kept {seen.memories} and {seen.recalled} instead of {calm.memories} and {calm.recalled}")
     if sorted(seen.effects) != sorted(calm.effects):
         tally.lost += 1
         tally.failures.append(f"{where}: effects {seen.effects} instead of {calm.effects}")
@@ -167,10 +173,25 @@ async def _look(runtime: Runtime, store: "FaultyStore", effects: Path) -> dict[s
         "channels": {name: value for name, value in (await runtime.branch(SESSION)).channels.items() if name not in (LOG, CALLS)},
         # Without their ids: a message that a dead process had begun is spoken again under another one.
         "messages": [{**one.to_json(), "id": ""} for one in await runtime.messages(SESSION)],
+        "memories": [[item.key, item.text, dict(item.source or {})] for item in await _memories(runtime, effects.with_name(MEMORIES))],
+        "recalled": (await runtime.recall(query="", k=100, max_tokens=100_000)).text,
         "effects": effects_in(effects),
         "unknown": sum(row.call.state == "unknown" for row in rows),
         "writes": store.writes,
     }
+
+
+async def _memories(runtime: Runtime, elsewhere: Path) -> Sequence[Item]:
+    """What long-term memory has, in the order of the keys: in the store of the sessions, or in a file beside it."""
+    found = [*await runtime.memory().list((NOTES,))]
+    if _is_there(elsewhere):
+        async with MemoryStore.open(f"sqlite:///{elsewhere}", owner=runtime.owner) as memory:
+            found += await memory.list((NOTES,))
+    return found
+
+
+def _is_there(file: Path) -> bool:
+    return file.exists()
 
 
 def _read(place: Path) -> Seen:
