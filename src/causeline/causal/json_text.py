@@ -18,6 +18,7 @@ _PLAIN_DIGITS = 600
 _FREE_DIGITS = 4_300
 _DIGIT_WORK = 100_000**2
 _ROUNDED = 2.0**63
+_LOOKED_AT = frozenset[type]({list, dict, float})
 
 
 def decode(data: bytes) -> Any:
@@ -37,11 +38,14 @@ def has_rounded(value: object) -> bool:
         box = todo.pop()
         kind = _type(box)
         members: Collection[Any] = box.values() if kind is dict else box
-        types = set(map(type, members))
-        if float in types and any(type(member) is float and abs(member) >= _ROUNDED for member in members):
-            return True
-        if list in types or dict in types:
-            todo.extend(member for member in members if _type(member) is list or _type(member) is dict)
+        if _LOOKED_AT.isdisjoint(map(type, members)):  # most values are small and flat
+            continue
+        for member in members:
+            kind = _type(member)
+            if kind is dict or kind is list:
+                todo.append(member)
+            elif kind is float and abs(member) >= _ROUNDED:
+                return True
     return False
 
 

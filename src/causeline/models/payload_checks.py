@@ -4,7 +4,7 @@ Law: what passes here can be folded into a `Transcript` and told in a recall. Th
 asked at the two doors through which nodes come into a session: the commit of a step, and an import.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from causeline.errors import Invalid
@@ -34,19 +34,22 @@ _WANTED: Mapping[str, str] = {
 }
 """Kinds that are not here are read as they are."""
 
+_type: Callable[[Any], Any] = type  # as `type`, but a checker does not take it for a proof about the argument
+_only_texts = frozenset[type]({str}).issuperset
+_only_objects = frozenset[type]({dict}).issuperset
+
 
 def _holds(kind: str, payload: Any) -> bool:
     if kind not in _WANTED or (kind == "goal" and type(payload) is str):
         return True
-    if type(payload) is not dict:
+    if _type(payload) is not dict:
         return False
-    found = cast("dict[str, Any]", payload)
+    found: dict[str, Any] = payload
     match kind:
         case "goal":
             return _texts(found, "text") if "text" in found else _all(found.get("parts"), "type")
         case "inference":
-            said = _texts(found, "text") and _all(found.get("calls"), "id", "name") and all("arguments" in call for call in found["calls"])
-            return said and _all(found.get("reasoning", []))
+            return _inference(found)
         case "tool_call":
             return _texts(found, "call_id", "name") and "args" in found
         case "tool_result":
@@ -61,13 +64,19 @@ def _holds(kind: str, payload: Any) -> bool:
             return found.get("operation") != "recall" or _recall(found)
 
 
+def _inference(payload: dict[str, Any]) -> bool:
+    calls = payload.get("calls")
+    said = _texts(payload, "text") and _all(calls, "id", "name") and False not in ["arguments" in call for call in calls or ()]
+    return said and ("reasoning" not in payload or _all(payload["reasoning"]))
+
+
 def _recall(payload: dict[str, Any]) -> bool:
     succeeded, value = payload.get("succeeded"), payload.get("value")
     return succeeded is False or (succeeded is True and type(value) is dict and _texts(cast("dict[str, Any]", value), "text"))
 
 
 def _texts(payload: dict[str, Any], *names: str) -> bool:
-    return all(type(payload.get(name)) is str for name in names)
+    return _only_texts(map(type, map(payload.get, names)))
 
 
 def _maybe_texts(payload: dict[str, Any], *names: str) -> bool:
@@ -75,4 +84,4 @@ def _maybe_texts(payload: dict[str, Any], *names: str) -> bool:
 
 
 def _all(rows: Any, *names: str) -> bool:
-    return type(rows) is list and all(type(row) is dict and _texts(row, *names) for row in cast("list[Any]", rows))
+    return _type(rows) is list and _only_objects(map(type, rows)) and False not in [_texts(row, *names) for row in rows]

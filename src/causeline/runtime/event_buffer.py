@@ -73,6 +73,7 @@ class EventBuffer:
         self._events: list[dict[str, Any]] = []
         self._pieces: list[str] = []
         self._timer: asyncio.Handle | None = None
+        self._hurried = False
         self._flushing: asyncio.Task[None] | None = None
         for message in told.unfinished:
             self.add(RunEvent(type="message_retracted", message_id=message))
@@ -92,16 +93,25 @@ class EventBuffer:
             if event["number"] <= self._below.get(event["run_id"], 0):
                 return
             self._below[event["run_id"]] = event["number"]
-        if kind in DELTAS and self._goes_on(event):
-            self._pieces.append(event["delta"])
-            return
-        self._join()
+        first = False
+        if kind in DELTAS:
+            if self._goes_on(event):
+                self._pieces.append(event["delta"])
+                return
+            first = self._first_of(event["message_id"])
+        if self._pieces:
+            self._join()
         self._events.append({**event, "ts": iso(self._clock.now())})
-        self._soon(first=kind in DELTAS and self._first_of(event["message_id"]))
+        if first or self._timer is None:
+            self._soon(first=first)
 
     def take(self) -> tuple[int, list[dict[str, Any]]]:
         """All that waits, and the number of the first; whoever takes it writes it."""
-        self._join()
+        if self._pieces:
+            self._join()
+        if self._hurried and self._timer is not None:  # what was in a hurry goes along; what comes next is not
+            self._timer.cancel()
+            self._timer = None
         events, self._events = self._events, []
         first = self._next
         self._next += len(events)
@@ -126,9 +136,8 @@ class EventBuffer:
 
     def _join(self) -> None:
         """Give the newest event the pieces that came after it, all at once: adding each one alone copies the text every time."""
-        if self._pieces:
-            self._events[-1]["delta"] += "".join(self._pieces)
-            self._pieces.clear()
+        self._events[-1]["delta"] += "".join(self._pieces)
+        self._pieces.clear()
 
     def _first_of(self, message: str) -> bool:
         key = ("first", message)
@@ -143,6 +152,7 @@ class EventBuffer:
             self._timer = None
         if self._timer is None:
             loop = asyncio.get_running_loop()
+            self._hurried = first
             self._timer = loop.call_soon(self._due) if first else loop.call_later(FLUSH_SECONDS, self._due)
 
     def _due(self) -> None:

@@ -22,10 +22,11 @@ TAIL = 1024
 class _Live:
     """The newest events of a run that this process executes, and who waits for more."""
 
-    __slots__ = ("tail", "waiting")
+    __slots__ = ("last", "tail", "waiting")
 
     def __init__(self) -> None:
         self.tail: deque[Mapping[str, Any]] = deque(maxlen=TAIL)
+        self.last = 0
         self.waiting: set[asyncio.Future[None]] = set()
 
     def wake(self) -> None:
@@ -36,10 +37,9 @@ class _Live:
 
     def after(self, number: int) -> Sequence[Mapping[str, Any]] | None:
         """Events above `number`, or None if the tail does not reach back that far."""
-        if not self.tail or self.tail[0]["seq"] > number + 1:
+        if not self.tail or self.last - len(self.tail) > number:
             return None
-        fresh = self.tail[-1]["seq"] - number
-        return [self.tail[-place] for place in range(fresh, 0, -1)] if fresh > 0 else ()
+        return [{**self.tail[place - self.last - 1], "seq": place} for place in range(number + 1, self.last + 1)]
 
 
 class Feed:
@@ -74,8 +74,10 @@ class Feed:
         """These events are durable now."""
         live = self._live.get(key)
         if live is not None:
-            live.tail.extend({**event, "seq": first + index} for index, event in enumerate(events))
-            live.wake()
+            live.tail.extend(events)
+            live.last = first + len(events) - 1
+            if live.waiting:
+                live.wake()
 
     async def follow(self, owner: str, run_id: str, after: int = 0) -> AsyncGenerator[Sequence[Mapping[str, Any]], None]:
         """Events above `after` as stored, with `seq`, in batches as they became durable; ends after the run's last one. Raises Missing,

@@ -62,4 +62,4 @@ class NoteKeeping:
 
 
 def _noted(nodes: Sequence[CausalNode]) -> bool:
-    return any(node.kind == "semantic" for node in nodes)
+    return "semantic" in [node.kind for node in nodes]

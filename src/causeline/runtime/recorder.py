@@ -65,6 +65,8 @@ class Recorder:
         self.opened = dict(start.opened)
         self.writes = PatientWrites(store, clock)
         self.events = EventBuffer(start.told, clock, self._write_events)
+        self.emit = self.events.add
+        """Tell something of this run, once it is durable."""
         self._publish = publish
         self._state = start.state
         self._known = start.known
@@ -121,7 +123,10 @@ class Recorder:
     async def finish(self, call: Call) -> None:
         self._calls[call.call_id] = self._rows[call.call_id] = call
         self._settle()
-        if all(one.state in FINISHED or one.client for one in self._calls.values()):
+        for row in self._calls.values():
+            if row.state not in FINISHED and not row.client:
+                break
+        else:
             return
         await self._whole(self._write(only_if_rows=True))
 
@@ -181,18 +186,28 @@ class Recorder:
 
     async def _take(self, step: Step) -> Sequence[CausalNode]:
         appends = self.inputs.heard(step.index, self.scope.input, step.writes.get(LOG) or ())
-        for one in appends:
-            check_payload(one.kind, one.payload)
-        nodes = apply(self._state, appends, iso(self.clock.now()))
+        at = iso(self.clock.now())
+        for append in appends:
+            check_payload(append.kind, append.payload)
+        nodes = apply(self._state, appends, at)
         self._keep_calls(step.writes.get(CALLS) or ())
-        for node in nodes:
-            if node.kind == "tool_result":  # from here on the log has it
-                self._calls.pop(node.payload["call_id"], None)
-        self._keep_pauses(step)
-        checkpoint = self._checkpoint(step, nodes)
-        interrupts = interrupts_of(step, checkpoint, self.run, self.scope.path, {**self._known, **self.opened})
+        for append in appends:
+            if append.kind == "tool_result":  # from here on the log has it
+                self._calls.pop(append.payload["call_id"], None)
+        if self._pauses or step.pauses:
+            self._keep_pauses(step)
+        checkpoint = self._checkpoint(step, nodes, at)
         count_step(self.usage, checkpoint.facts)
         self.emit(RunEvent(type="step_finished", node=step.node, step=step.index, checkpoint_id=checkpoint.id))
+        if self.opened or step.pauses:
+            self._keep_interrupts(step, checkpoint)
+        memories = self.notes.with_step(nodes, step.index)
+        await self._commit(at, checkpoint=checkpoint, nodes=nodes, interrupts=list(self.opened.values()), memories=memories)
+        return nodes
+
+    def _keep_interrupts(self, step: Step, checkpoint: Checkpoint) -> None:
+        """The questions that stand open after a step: those of other branches, moved to its checkpoint, and its own, which are told."""
+        interrupts = interrupts_of(step, checkpoint, self.run, self.scope.path, {**self._known, **self.opened})
         held = {call for calls in self._pauses.values() for call in calls}
         moved = [
             replace(interrupt, run=interrupt.run if interrupt.parent_call else self.run.id, checkpoint=checkpoint.id)
@@ -202,14 +217,9 @@ class Recorder:
         self.opened = {interrupt.id: interrupt for interrupt in (*moved, *interrupts)}
         for interrupt in interrupts:
             self.emit(_opened(interrupt))
-        memories = self.notes.with_step(nodes, step.index)
-        await self._commit(checkpoint=checkpoint, nodes=nodes, interrupts=list(self.opened.values()), memories=memories)
-        return nodes
 
     def _keep_pauses(self, step: Step) -> None:
         """Which questions stand open after a step, by the key of the pause: those of other branches stay."""
-        if not self._pauses and not step.pauses:
-            return
         own = {key for key in self._pauses if key.split("/")[0].split("@")[0] == step.node}
         if len(own) > 1 and any("@" in key.split("/")[0] for key in own):  # several branches stand at this placement
             own &= {*self._entered, *(pause.key for pause in step.pauses)}
@@ -233,8 +243,10 @@ class Recorder:
             return call
         return replace(call, state="pending", attempts=call.attempts - 1)
 
-    def _checkpoint(self, step: Step, nodes: Sequence[CausalNode]) -> Checkpoint:
-        delta = {**step.delta, **{channel: {"op": "override", "value": value} for channel, value in step.results.items()}}
+    def _checkpoint(self, step: Step, nodes: Sequence[CausalNode], at: str) -> Checkpoint:
+        delta = dict(step.delta)
+        for channel, value in step.results.items():
+            delta[channel] = {"op": "override", "value": value}
         if step.index == 0:
             delta = {**self.inputs.under(delta), "document": self.document}
         appended = [node.id for node in nodes]
@@ -272,15 +284,11 @@ class Recorder:
             frontier=frontier,
             delta=delta,
             position=step.position,
-            created_at=iso(self.clock.now()),
+            created_at=at,
             facts=facts,
         )
 
     # events
-
-    def emit(self, event: RunEvent) -> None:
-        """Tell something of this run, once it is durable."""
-        self.events.add(event)
 
     async def _write_events(self) -> None:
         await self._write(only_if_events=True)
@@ -317,7 +325,7 @@ class Recorder:
             self._may_write()
             if (only_if_rows and not self._rows) or (only_if_events and not self.events):
                 return
-            await self._commit(progress=progress, patch=patch, memories=self.notes.with_end(patch))
+            await self._commit(iso(self.clock.now()), progress=progress, patch=patch, memories=self.notes.with_end(patch))
 
     async def _whole(self, write: Coroutine[Any, Any, None]) -> None:
         """Await a write to its end, also where whoever awaits it is cancelled: half a write would leave this process
@@ -338,6 +346,7 @@ class Recorder:
 
     async def _commit(
         self,
+        at: str,
         *,
         checkpoint: Checkpoint | None = None,
         nodes: Sequence[CausalNode] = (),
@@ -354,7 +363,7 @@ class Recorder:
             session=self.run.session,
             owner=self.run.owner,
             epoch=self.run.epoch,
-            at=iso(self.clock.now()),
+            at=at,
             expect_head=self.session_head,
             checkpoint=checkpoint,
             nodes=nodes,

@@ -157,7 +157,7 @@ class InMemoryStore:
         for piece in commit.progress:
             run.progress[piece.step, tuple(piece.path), piece.index] = piece
         if commit.events:
-            run.events.extend({**event, "seq": commit.first_event + place} for place, event in enumerate(commit.events))
+            run.events.extend(commit.events)
         if commit.patch is not None:
             self._patch(run, commit.patch)
         if commit.took_context is not None and rules.same_json(run.session.row.next_context, commit.took_context):
@@ -230,7 +230,8 @@ class InMemoryStore:
 
     async def events(self, owner: str, run_id: str, after: int, limit: int = 1000) -> Sequence[Mapping[str, Any]]:
         start = max(after, 0)
-        return self._run(owner, run_id).events[start : start + limit]
+        events = self._run(owner, run_id).events[start : start + limit]
+        return [{**event, "seq": number} for number, event in enumerate(events, start + 1)]
 
     async def changed(self, seen: int, timeout: float) -> int:
         return await self._signal.wait(seen, timeout)

@@ -26,11 +26,8 @@ BREATH = 0.002
 class SystemClock:
     """The machine's clock."""
 
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -279,35 +276,33 @@ class Control:
 
     def _emit(self, path: Path, step: int, data: Any) -> None:
         """From whatever thread the node runs in; what a journal refuses is raised there."""
-        event = Emitted(step, path, data)
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            self._emit_from_thread(event)
-        else:
-            self._emitted(event)
+            self._emit_from_thread(path, step, data)
+            return
+        if self.over:
+            return
+        event = Emitted(step, path, data)
+        if self.on_emit is not None:
+            self.on_emit(event)
+        if self.observers:
+            self.observe("on_emit", event)
+        if self.deliver is not None:
+            self.deliver(event)
 
-    def _emit_from_thread(self, event: Emitted) -> None:
+    def _emit_from_thread(self, path: Path, step: int, data: Any) -> None:
         heard: Future[None] = Future()
 
         def hear() -> None:
             try:
-                heard.set_result(self._emitted(event))
+                heard.set_result(self._emit(path, step, data))
             except Exception as error:  # noqa: BLE001 - raised again in the thread
                 heard.set_exception(error)
 
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(hear)
             heard.result()
-
-    def _emitted(self, event: Emitted) -> None:
-        if self.over:
-            return
-        if self.on_emit is not None:
-            self.on_emit(event)
-        self.observe("on_emit", event)
-        if self.deliver is not None:
-            self.deliver(event)
 
     def retrying(self, retry: Retry) -> None:
         """Tell that a try failed and another will follow."""
