@@ -23,8 +23,8 @@ from causeline.runtime import records
 from causeline.runtime.branch_history import CALLS, LOG, count_step
 from causeline.runtime.event_buffer import EventBuffer
 from causeline.runtime.graph_reports import GraphReports
-from causeline.runtime.interrupts import interrupts_of, waiting_calls
 from causeline.runtime.note_keeping import NoteKeeping
+from causeline.runtime.open_questions import OpenQuestions, interrupt_opened
 from causeline.runtime.patient_writes import PatientWrites
 from causeline.runtime.records import Checkpoint, Commit, Interrupt, Link, Run, RunPatch
 from causeline.runtime.starting_point import StartingPoint
@@ -62,16 +62,13 @@ class Recorder:
         self.session_head = start.session_head
         self.steps = 0
         self.usage = scope.used = copy.deepcopy(dict(start.usage))
-        self.opened = dict(start.opened)
+        self.questions = OpenQuestions(run, scope, start)
         self.writes = PatientWrites(store, clock)
         self.events = EventBuffer(start.told, clock, self._write_events)
         self.emit = self.events.add
         """Tell something of this run, once it is durable."""
         self._publish = publish
         self._state = start.state
-        self._known = start.known
-        self._pauses: Mapping[str, Sequence[str]] = start.pauses
-        self._entered = start.entered
         self._wait = start.wait
         self.inputs = start.inputs
         self._took_context = start.took_context
@@ -194,39 +191,15 @@ class Recorder:
         for append in appends:
             if append.kind == "tool_result":  # from here on the log has it
                 self._calls.pop(append.payload["call_id"], None)
-        if self._pauses or step.pauses:
-            self._keep_pauses(step)
+        self.questions.pause(step)
         checkpoint = self._checkpoint(step, nodes, at)
         count_step(self.usage, checkpoint.facts)
         self.emit(RunEvent(type="step_finished", node=step.node, step=step.index, checkpoint_id=checkpoint.id))
-        if self.opened or step.pauses:
-            self._keep_interrupts(step, checkpoint)
+        for interrupt in self.questions.ask(step, checkpoint):
+            self.emit(interrupt_opened(interrupt))
         memories = self.notes.with_step(nodes, step.index)
-        await self._commit(at, checkpoint=checkpoint, nodes=nodes, interrupts=list(self.opened.values()), memories=memories)
+        await self._commit(at, checkpoint=checkpoint, nodes=nodes, interrupts=list(self.questions.opened.values()), memories=memories)
         return nodes
-
-    def _keep_interrupts(self, step: Step, checkpoint: Checkpoint) -> None:
-        """The questions that stand open after a step: those of other branches, moved to its checkpoint, and its own, which are told."""
-        interrupts = interrupts_of(step, checkpoint, self.run, self.scope.path, {**self._known, **self.opened})
-        held = {call for calls in self._pauses.values() for call in calls}
-        moved = [
-            replace(interrupt, run=interrupt.run if interrupt.parent_call else self.run.id, checkpoint=checkpoint.id)
-            for interrupt in self.opened.values()
-            if interrupt.waiting_call in held
-        ]
-        self.opened = {interrupt.id: interrupt for interrupt in (*moved, *interrupts)}
-        for interrupt in interrupts:
-            self.emit(_opened(interrupt))
-
-    def _keep_pauses(self, step: Step) -> None:
-        """Which questions stand open after a step, by the key of the pause: those of other branches stay."""
-        own = {key for key in self._pauses if key.split("/")[0].split("@")[0] == step.node}
-        if len(own) > 1 and any("@" in key.split("/")[0] for key in own):  # several branches stand at this placement
-            own &= {*self._entered, *(pause.key for pause in step.pauses)}
-        self._pauses = {
-            **{key: calls for key, calls in self._pauses.items() if key not in own},
-            **{pause.key: waiting_calls(pause) for pause in step.pauses},
-        }
 
     def _keep_calls(self, calls: Sequence[Call]) -> None:
         if not calls:
@@ -267,8 +240,8 @@ class Recorder:
         attempts = self._reports.attempts(step.attempts)
         if attempts:
             facts["attempts"] = [*facts.get("attempts", ()), *map(dict, attempts)]
-        if self._pauses:
-            facts["pauses"] = dict(self._pauses)
+        if self.questions.pauses:
+            facts["pauses"] = dict(self.questions.pauses)
         facts["ms"] = round((self.clock.monotonic() - self._started) * 1000, 3)
         return Checkpoint(
             id=name,
@@ -391,18 +364,3 @@ class Recorder:
             self._took_context = None
         if events:
             self._publish(self.run.key, first, events)
-
-
-def _opened(interrupt: Interrupt) -> RunEvent:
-    return RunEvent(
-        type="interrupt_opened",
-        interrupt_id=interrupt.id,
-        kind=interrupt.kind,
-        tool_call_id=interrupt.tool_call_id,
-        name=interrupt.name,
-        arguments=interrupt.arguments,
-        question=interrupt.question,
-        reason=interrupt.reason,
-        run=interrupt.run,
-        path=list(interrupt.path),
-    )

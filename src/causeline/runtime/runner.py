@@ -281,7 +281,7 @@ class Runner:
             told = error or {"code": reason or "failed", "message": f"the run ended: {reason}"}
             await recorder.finish_run(patch, RunEvent(type="run_error", **common, **told))
             return
-        held = [one.id for one in recorder.opened.values() if one.checkpoint == recorder.head] if status == "interrupted" else []
+        held = [one.id for one in recorder.questions.opened.values() if one.checkpoint == recorder.head] if status == "interrupted" else []
         await recorder.finish_run(
             patch, RunEvent(type="run_finished", **common, answer=answer, pending_tool_call_ids=list(pending), interrupts=held)
         )
