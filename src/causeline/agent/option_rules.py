@@ -141,7 +141,24 @@ def _namespace(value: Any) -> list[str]:
     ]
 
 
-_MEMORY: Rule = table({"store": maybe(_store), "namespace": _namespace, "k": whole(1), "header": FILLED, "min_score": NOT_NEGATIVE})
+_EMBEDDER: Rule = table_or(
+    test(
+        'an embedder, such as "openai:text-embedding-3-small"',
+        lambda value: ":" in value if isinstance(value, str) else callable(value) or callable(getattr(value, "embed", None)),
+    ),
+    {"model": FILLED, "base_url": maybe(url), "api_key_env": maybe(VARIABLE), "dimensions": maybe(whole(1))},
+    needed=("model",),
+)
+_MEMORY: Rule = table(
+    {
+        "store": maybe(_store),
+        "namespace": _namespace,
+        "k": whole(1),
+        "header": FILLED,
+        "min_score": NOT_NEGATIVE,
+        "embedder": maybe(_EMBEDDER),
+    }
+)
 
 
 def memory(value: Any) -> list[str]:

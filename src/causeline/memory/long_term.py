@@ -44,9 +44,9 @@ class Memories:
         self._backend = backend
         self._clock = clock
 
-    def of(self, owner: str) -> "LongTermMemory":
+    def of(self, owner: str, embedder: "Embedder | Embed | None" = None) -> "LongTermMemory":
         """Those of one owner."""
-        return LongTermMemory(self._backend, owner=owner, clock=self._clock)
+        return LongTermMemory(self._backend, owner=owner, embedder=embedder, clock=self._clock)
 
 
 class LongTermMemory:
@@ -60,6 +60,10 @@ class LongTermMemory:
         self._backend = backend
         self._embed: Embed | None = embedder.embed if isinstance(embedder, Embedder) else embedder
         self._clock = clock or SystemClock()
+
+    def with_embedder(self, embedder: Embedder | Embed | None) -> "LongTermMemory":
+        """The same memory, found by meaning too; None: as it is."""
+        return self if embedder is None else LongTermMemory(self._backend, owner=self.owner, embedder=embedder, clock=self._clock)
 
     def of(self, owner: str) -> "LongTermMemory":
         """The memory of another owner in the same place."""

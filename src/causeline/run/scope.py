@@ -97,8 +97,9 @@ class Notes(Protocol):
         """What of a step's nodes is committed with the step, as `Commit.memories`; `at` is the time, in seconds."""
         ...
 
-    async def put(self, nodes: Sequence[CausalNode], step: int, at: float) -> None:
-        """Keep what of a step's nodes is kept elsewhere, after the step's commit and perhaps more than once."""
+    async def put(self, nodes: Sequence[CausalNode], step: int, at: float, own: Any = None) -> None:
+        """Keep what of a step's nodes is kept elsewhere, after the step's commit and perhaps more than once. `own` is the memory in the
+        store of the runs, where there is one."""
         ...
 
 

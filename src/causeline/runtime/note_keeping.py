@@ -10,18 +10,21 @@ from typing import Any
 from causeline.causal import CausalNode
 from causeline.errors import CauselineError
 from causeline.events import RunEvent
+from causeline.memory.long_term import Memories
 from causeline.policy import Clock
 from causeline.run.scope import Notes
 from causeline.runtime.records import ACTIVE, Link, Run, RunPatch
 from causeline.runtime.run_digests import RunDigest
+from causeline.runtime.store import Store
 from causeline.runtime.times import iso
 
 
 class NoteKeeping:
     """One run's way to memory; `notes` is None for a run that keeps none."""
 
-    def __init__(self, run: Run, notes: object, clock: Clock, emit: Callable[[RunEvent], None]) -> None:
+    def __init__(self, run: Run, notes: object, store: Store, clock: Clock, emit: Callable[[RunEvent], None]) -> None:
         self.digest = RunDigest(run)
+        self._own = Memories(store.memory(), clock) if isinstance(notes, Notes) else None
         self._notes = notes if isinstance(notes, Notes) else None
         self._clock = clock
         self._emit = emit
@@ -46,7 +49,7 @@ class NoteKeeping:
         if self._notes is None or not _noted(nodes):
             return
         try:
-            await self._notes.put(nodes, step, self._clock.now())
+            await self._notes.put(nodes, step, self._clock.now(), self._own)
         except Exception as error:  # noqa: BLE001 - whatever a memory does wrong, the run goes on
             self._not_kept(error)
 

@@ -74,7 +74,7 @@ class Recorder:
         self._took_context = start.took_context
         self._calls = {call.call_id: call for call in (*start.calls, *start.carried)}
         self._rows = {call.call_id: call for call in start.carried}
-        self.notes = NoteKeeping(run, notes, clock, self.emit)
+        self.notes = NoteKeeping(run, notes, store, clock, self.emit)
         self.links: list[Link] | None = []
         """The commits of this process, as whoever reads them back would find them; None where they are too many to keep."""
         self._after_step: Callable[[], None] | None = None

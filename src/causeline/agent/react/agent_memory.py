@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+import causeline.memory as memory_package
 from causeline.agent.system_prompt import SLOT, context_value
 from causeline.causal import CausalNode
 from causeline.causal.payload import as_text, fields, is_forgotten, recalled_text
@@ -17,7 +18,7 @@ from causeline.errors import CauselineError, Invalid
 from causeline.memory.backend import Collection
 from causeline.memory.items import Item, StoredItem
 from causeline.memory.lexical import words
-from causeline.memory.long_term import FLOOR, K, LongTermMemory, Memories, item_of
+from causeline.memory.long_term import FLOOR, Embed, Embedder, K, LongTermMemory, Memories, item_of
 from causeline.memory.shared import OpenMemory, SharedMemory
 from causeline.run.scope import Recalled, RunScope, merged
 
@@ -31,13 +32,15 @@ _LINE = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryOptions:
-    """The option `memory`, taken apart. `store` is a memory, its address, or None for the runtime's own store."""
+    """The option `memory`, taken apart. `store` is a memory, its address, or None for the runtime's own store; `embedder` an embedder, its
+    name, or a table `{model, base_url?, api_key_env?, dimensions?}`."""
 
     store: Any = None
     namespace: tuple[str, ...] = NAMESPACE
     k: int = K
     header: str = HEADER
     min_score: float = FLOOR
+    embedder: Any = None
 
     @classmethod
     def of(cls, option: Any) -> "MemoryOptions | None":
@@ -59,10 +62,11 @@ class MemoryPlace:
         self._options = MemoryOptions.of(option)
         store = self._options.store if self._options is not None else None
         self._outside: Any = SharedMemory(store, open_memory) if isinstance(store, str) and open_memory is not None else store
+        self._embedder = _embedder_of(self._options.embedder) if self._options is not None else None
 
     def of(self, scope: RunScope) -> "AgentMemory | None":
         """A run's view of it; None for an agent without one."""
-        return AgentMemory(self._options, scope, self._outside) if self._options is not None else None
+        return AgentMemory(self._options, scope, self._outside, self._embedder) if self._options is not None else None
 
     async def open(self) -> None:
         """A run begins. Nothing is raised: a memory that cannot be opened says so when it is asked."""
@@ -78,10 +82,17 @@ class MemoryPlace:
 class AgentMemory:
     """One run's view of the memory. `outside` is a memory that is not the runtime's own store."""
 
-    def __init__(self, options: MemoryOptions, scope: RunScope, outside: LongTermMemory | SharedMemory | None) -> None:
+    def __init__(
+        self,
+        options: MemoryOptions,
+        scope: RunScope,
+        outside: LongTermMemory | SharedMemory | None,
+        embedder: Embedder | Embed | None = None,
+    ) -> None:
         self.options = options
         self._scope = scope
         self._outside = outside
+        self._embedder = embedder
         self._recalled: frozenset[str] = frozenset()
 
     def namespace(self) -> tuple[str, ...]:
@@ -112,7 +123,7 @@ class AgentMemory:
 
     def store(self, own: Memories | None) -> LongTermMemory | None:
         """The memory itself, for a tool; None where there is none."""
-        return self._memory(own) if self._outside is not None or own is not None else None
+        return self._memory(own).with_embedder(self._embedder) if self._outside is not None or own is not None else None
 
     def take_up(self, node: CausalNode) -> None:
         """A memory node of this turn: its lines are known already."""
@@ -125,17 +136,19 @@ class AgentMemory:
         where: Collection = (self._scope.owner, "memories")
         return [(where, StoredItem(item=item, words=words(item.text))) for item in self._items(nodes, step, at)]
 
-    async def put(self, nodes: Sequence[CausalNode], step: int, at: float) -> None:
-        """Keep a step's notes elsewhere, after its commit; doing it twice is doing it once. Raises what the memory raises."""
-        if self._outside is None:
+    async def put(self, nodes: Sequence[CausalNode], step: int, at: float, own: Memories | None = None) -> None:
+        """Keep a step's notes elsewhere, after its commit, or give those that are committed their vectors; doing it twice is doing it once.
+        Raises what the memory raises."""
+        if self._outside is None and (self._embedder is None or own is None):
             return
-        async with asyncio.timeout(PATIENCE):
-            async with self._used(None) as memory:
-                for item in self._items(nodes, step, at):
-                    if item.expires_at is not None:
-                        await memory.delete(item.namespace, item.key)
-                    else:
-                        await memory.put(item.namespace, item.key, item.value, text=item.text, source=item.source)
+        async with asyncio.timeout(PATIENCE), self._used(own) as memory:
+            for item in self._items(nodes, step, at):
+                if self._outside is None and not await _is_there(memory, item):
+                    continue  # somebody else has noted something since
+                if item.expires_at is not None:
+                    await memory.delete(item.namespace, item.key)
+                else:
+                    await memory.put(item.namespace, item.key, item.value, text=item.text, source=item.source)
 
     def _items(self, nodes: Sequence[CausalNode], step: int, at: float) -> Sequence[Item]:
         notes = [node for node in nodes if node.kind == "semantic"]
@@ -156,9 +169,9 @@ class AgentMemory:
     async def _used(self, own: Memories | None) -> AsyncGenerator[LongTermMemory, None]:
         if isinstance(self._outside, SharedMemory):
             async with self._outside.used(self._scope.owner) as memory:
-                yield memory
+                yield memory.with_embedder(self._embedder)
         else:
-            yield self._memory(own)
+            yield self._memory(own).with_embedder(self._embedder)
 
     def _memory(self, own: Memories | None) -> LongTermMemory:
         if isinstance(self._outside, SharedMemory):
@@ -168,6 +181,21 @@ class AgentMemory:
         if own is None:
             raise Invalid("memory: there is no store here; name one with memory={'store': ...}")
         return own.of(self._scope.owner)
+
+
+async def _is_there(memory: LongTermMemory, item: Item) -> bool:
+    kept = await memory.get(item.namespace, item.key)
+    return kept is not None and kept.source == item.source
+
+
+def _embedder_of(option: Any) -> Any:
+    """An embedder by its name or its table. Raises Invalid for a kind there is not."""
+    if isinstance(option, str):
+        return memory_package.embedder(option)
+    if isinstance(option, Mapping):
+        table = {key: value for key, value in cast("Mapping[str, Any]", option).items() if value is not None}
+        return memory_package.embedder(table.pop("model"), **table)
+    return option
 
 
 def fault_of(error: Exception) -> Mapping[str, str]:
