@@ -198,7 +198,7 @@ def test_all_findings_come_at_once_with_line_and_place(folder):
         'agent.toml:27: tools[4].python: required; write python = "module:function"',
         "agent.toml:29: tools[5]: tools:pair is 2 tools; a name or description is for one",
         "agent.toml:33: mcp[0]: MCP servers cannot be reached from here",
-        "agent.toml:36: memory.url: unknown key; known are store, namespace, k, header, min_score",
+        "agent.toml:36: memory.url: unknown key; known are store, namespace, k, header, min_score, embedder",
         "agent.toml:38: server.port: unknown key; known are tokens",
         "agent.toml:39: unheard: unknown key; known are agent, graph, tools, mcp, memory, context, server",
     ]
