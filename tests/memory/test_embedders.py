@@ -51,7 +51,7 @@ def meaning(text):
 
 
 async def test_a_server_is_asked_in_batches_and_answers_in_the_order_of_the_texts(monkeypatch):
-    monkeypatch.setattr("causeline.adapters.memory.embedders.TEXTS", 2)
+    monkeypatch.setattr("causeline.adapters.models.embedders.TEXTS", 2)
     monkeypatch.setenv("EMBED_KEY", "secret-secret")
     async with EmbeddingServer() as server:
         named = embedder("openai:small", base_url=server.url, api_key_env="EMBED_KEY", dimensions=2)

@@ -13,14 +13,14 @@ from causeline.memory.reasoning_trace import REASONING_ITEM_KEY, hint, record_st
 from causeline.memory.terms import Literal
 
 if TYPE_CHECKING:
-    from causeline.adapters.memory.embedders import embedder
     from causeline.adapters.memory.triple_store import TripleStore
+    from causeline.adapters.models.embedders import embedder
     from causeline.adapters.stores.opened_memory import MemoryStore
 
 _HOME = {
     "MemoryStore": "causeline.adapters.stores.opened_memory",
     "TripleStore": "causeline.adapters.memory.triple_store",
-    "embedder": "causeline.adapters.memory.embedders",
+    "embedder": "causeline.adapters.models.embedders",
 }
 
 __all__ = ["REASONING_ITEM_KEY", "InnerFailed", "Item", "Literal", "MemoryStore", "TripleStore", "embedder", "hint", "record_step", "trace"]

@@ -17,6 +17,10 @@ from causeline.memory.lexical import length
 from causeline.memory.vectors import far, signature
 
 T = TypeVar("T")
+Index = Callable[[int, int, bytes], Operation[None]]
+"""Gives the vector of an item, by its number and its collection, to what compares vectors."""
+Near = Callable[[int, Sequence[bytes], str, bytes, int], Operation[list[int]]]
+"""The numbers of at most so many items of a collection and a range of namespaces, alive now, whose vectors are the nearest."""
 _LAST = 2**62
 _FETCHED = 100
 
@@ -45,7 +49,7 @@ class SqlItems:
         return await self._read(partial(_page, where, _place(namespace), encoding.text_bytes(after or ""), limit, now))
 
     async def search(self, where: Collection, question: Question) -> Findings:
-        return await self._read(partial(_search, where, question))
+        return await self._read(partial(search, where, question))
 
 
 def columns(row: StoredItem) -> Sequence[Any]:
@@ -58,8 +62,8 @@ def columns(row: StoredItem) -> Sequence[Any]:
     return place, key, item.created_at, item.expires_at, length(row.words), words, body, row.vector
 
 
-def put(where: Collection, rows: Sequence[Sequence[Any]]) -> Operation[None]:
-    """Keep items, each in the place of an older one; what has expired meanwhile makes room."""
+def put(where: Collection, rows: Sequence[Sequence[Any]], index: Index | None = None) -> Operation[None]:
+    """Keep items, each in the place of an older one; what has expired meanwhile makes room. Vectors are also given to `index`."""
     ((collection,),) = yield "memory_set_lock", where
     items = length = 0
     for row in rows:
@@ -70,6 +74,8 @@ def put(where: Collection, rows: Sequence[Sequence[Any]]) -> Operation[None]:
         yield "memory_words_add", (number, _found_by(collection, row[5]))
         if row[7] is not None:
             yield "memory_vector_add", (number, collection, signature(row[7]), row[7])
+            if index is not None:
+                yield from index(number, collection, row[7])
         items += 1 - len(gone)
         length += row[4] - sum(old[1] for old in gone)
     yield "memory_set_count", (collection, items, length)
@@ -118,7 +124,8 @@ def _page(where: Collection, namespace: bytes, after: bytes, limit: int, now: st
     return [_item(row) for row in rows]
 
 
-def _search(where: Collection, question: Question) -> Operation[Findings]:
+def search(where: Collection, question: Question, near: Near | None = None) -> Operation[Findings]:
+    """See `MemoryBackend.search`. `near` finds the nearest vectors where the database can."""
     known = yield "memory_set", where
     if not known:
         return Findings()
@@ -133,7 +140,7 @@ def _search(where: Collection, question: Question) -> Operation[Findings]:
         lexical = yield from _newest("memory_lexical", words, question, CANDIDATES)
     elif not question.words and question.vector is None:
         lexical = yield from _newest("memory_newest", collection, question, question.limit)
-    nearest = yield from _nearest(collection, question)
+    nearest = yield from _nearest(collection, question, near)
     return Findings(items=items, words=length, frequencies=frequencies, lexical=lexical, nearest=nearest)
 
 
@@ -149,15 +156,14 @@ def _newest(query: str, first: Any, question: Question, most: int) -> Operation[
         before = rows[-1][6]
 
 
-def _nearest(collection: int, question: Question) -> Operation[list[StoredItem]]:
+def _nearest(collection: int, question: Question, near: Near | None) -> Operation[list[StoredItem]]:
     if question.vector is None:
         return []
-    wanted, size = signature(question.vector), len(question.vector)
-    bits = int.from_bytes(wanted, "big")
-    rows = yield "memory_signatures", (collection, *_range(question.namespace), question.now)
-    near = [(far(bits, int.from_bytes(row[1], "big")), row[0]) for row in rows if len(row[1]) == len(wanted)]
-    most = max(question.limit * 4, 50)
-    ordered = [number for _, number in (sorted(near) if question.filter else nsmallest(most, near))]
+    size, most = len(question.vector), max(question.limit * 4, 50)
+    if near is not None:
+        ordered = yield from near(collection, _range(question.namespace), question.now, question.vector, most)
+    else:
+        ordered = yield from _sieved(collection, question, question.vector, most)
     found: list[StoredItem] = []
     for start in range(0, len(ordered), _FETCHED):
         numbers = ordered[start : start + _FETCHED]
@@ -167,6 +173,15 @@ def _nearest(collection: int, question: Question) -> Operation[list[StoredItem]]
         if len(found) >= most:
             break
     return found
+
+
+def _sieved(collection: int, question: Question, vector: bytes, most: int) -> Operation[list[int]]:
+    """The numbers of the items whose signatures differ least: those that are looked at closely, or with a filter all of them."""
+    wanted = signature(vector)
+    bits = int.from_bytes(wanted, "big")
+    rows = yield "memory_signatures", (collection, *_range(question.namespace), question.now)
+    distances = [(far(bits, int.from_bytes(row[1], "big")), row[0]) for row in rows if len(row[1]) == len(wanted)]
+    return [number for _, number in (sorted(distances) if question.filter else nsmallest(most, distances))]
 
 
 def _let_through(rows: Sequence[Sequence[Any]], question: Question) -> Iterator[StoredItem]:

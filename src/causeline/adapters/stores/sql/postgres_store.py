@@ -19,8 +19,8 @@ from causeline.adapters.stores.sql import encoding, log_writes, reads, writes
 from causeline.adapters.stores.sql.group_commit import Groups
 from causeline.adapters.stores.sql.listener import Ear
 from causeline.adapters.stores.sql.log_writes import Writing
-from causeline.adapters.stores.sql.memory_operations import SqlItems
 from causeline.adapters.stores.sql.operation import Again, Many, Operation
+from causeline.adapters.stores.sql.pgvector import PgItems
 from causeline.adapters.stores.sql.postgres_errors import explain
 from causeline.adapters.stores.sql.statements import FIRST_FORMAT, migrations, queries, resolve, too_new, too_old
 from causeline.adapters.stores.sql.tips import Tip, Tips
@@ -72,6 +72,7 @@ class PostgresStore:
         self._ear: Ear | None = None
         self._tips = Tips(None)
         self._groups = Groups(self._write)
+        self._items = PgItems(lambda begin: self._read(begin()), self._transact)
         self.applied: Sequence[str] = ()
         """The steps of the schema that opening it has brought."""
         self._opened = False
@@ -182,8 +183,8 @@ class PostgresStore:
     async def changed(self, seen: int, timeout: float) -> int:
         return await self._signal.wait(seen, timeout)
 
-    def memory(self) -> SqlItems:
-        return SqlItems(lambda begin: self._read(begin()), self._transact)
+    def memory(self) -> PgItems:
+        return self._items
 
     # whole sessions
 
