@@ -1,24 +1,26 @@
 """SPARQL over HTTP, by the SPARQL 1.1 protocol: GET and POST /v1/sparql.
 
-Law: a caller asks about its own sessions alone. `default-graph-uri` or `session` picks one of them; there are no updates.
+Law: a caller asks about its own sessions alone. `default-graph-uri`, `named-graph-uri` or `session` pick some of them; there are no
+updates.
 """
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse, PlainTextResponse
 
 from causeline.api.doors import Doors
 from causeline.api.problems import Problem
+from causeline.api.sparql_forms import BOOLEAN_FORMS, GRAPH_FORMS, RESULTS, TABLE_FORMS, TRIPLES, XML, Form
 from causeline.errors import Invalid
 from causeline.memory.provenance import Answer
 
-RESULTS, TRIPLES = "application/sparql-results+json", "application/n-triples"
 FORM, QUERY = "application/x-www-form-urlencoded", "application/sparql-query"
 GRAPH = "urn:causeline:session:"
+DATASET = ("default-graph-uri", "named-graph-uri")
 Parameters = Mapping[str, list[str]]
+_OTHER_NAMES = {"application/json": RESULTS, "application/xml": XML, "text/xml": XML, "text/plain": TRIPLES}
 
 
 class SparqlDoor:
@@ -51,9 +53,9 @@ class SparqlDoor:
         if "update" in given:
             raise Problem(400, "invalid", "there are no updates: the log is the truth, and this is a view of it")
         (query,) = _one(given, "query", needed=True)
-        session = _session(given)
+        sessions, named = _dataset(given)
         try:
-            answer = await runtime.sparql(query, session=session)
+            answer = await runtime.sparql(query, sessions=sessions, named=named)
         except Invalid as error:
             raise Problem(400, "invalid", error.message) from error
         return _reply(request, answer)
@@ -73,38 +75,44 @@ def _one(given: Parameters, name: str, *, needed: bool = False) -> list[str]:
     return values
 
 
-def _session(given: Parameters) -> str | None:
-    named = [*_one(given, "session"), *_one(given, "default-graph-uri")]
-    if len(named) > 1:
-        raise Problem(400, "invalid", "give session or default-graph-uri, not both")
-    return named[0].removeprefix(GRAPH) if named else None
+def _dataset(given: Parameters) -> tuple[list[str] | None, list[str]]:
+    """The sessions whose graphs are the default graph, None for all, and those that can be named."""
+    default, named = ([unquote(uri.removeprefix(GRAPH)) for uri in given.get(name, ())] for name in DATASET)
+    session = _one(given, "session")
+    if session and (default or named):
+        raise Problem(400, "invalid", f"give session or {' and '.join(DATASET)}, not both")
+    if session:
+        return session, session
+    return (default, named) if default or named else (None, [])
 
 
 def _reply(request: Request, answer: Answer) -> Response:
-    kind = TRIPLES if isinstance(answer.value, str) else RESULTS
-    accepted = [part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "*/*").split(",")]
-    if not {kind, "*/*", f"{kind.partition('/')[0]}/*", "text/plain" if kind == TRIPLES else "application/json"} & set(accepted):
-        raise Problem(406, "invalid", f"an answer of this form is {kind}")
-    if isinstance(answer.value, str):
-        return PlainTextResponse(answer.value, media_type=kind)
-    if answer.variables is None:
-        return JSONResponse({"head": {}, "boolean": answer.value}, media_type=kind)
-    rows = [{name: _term(term) for name, term in row.items()} for row in answer.value]
-    return JSONResponse({"head": {"vars": list(answer.variables)}, "results": {"bindings": rows}}, media_type=kind)
+    forms = GRAPH_FORMS if isinstance(answer.value, str) else TABLE_FORMS if answer.variables is not None else BOOLEAN_FORMS
+    kind = _accepted(request.headers.get("accept", "*/*"), forms)
+    return Response(forms[kind](answer), media_type=kind)
 
 
-def _term(term: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A term as the results format has it."""
-    return {"xml:lang" if key == "lang" else key: value for key, value in term.items()}
+def _accepted(header: str, forms: Mapping[str, Form]) -> str:
+    """The form that the caller likes best; of those it likes alike the first."""
+    likes: list[tuple[float, str]] = []
+    for part in header.split(","):
+        name, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        weight = next((piece[2:] for piece in parameters if piece.startswith("q=")), "1")
+        likes += [(float(weight) if weight.replace(".", "", 1).isdigit() else 0.0, name)]
+    for weight, name in sorted(likes, key=lambda like: -like[0]):
+        for kind in forms:
+            if weight > 0 and (name in (kind, "*/*", f"{kind.partition('/')[0]}/*") or _OTHER_NAMES.get(name) == kind):
+                return kind
+    raise Problem(406, "invalid", f"an answer of this form is {', '.join(forms)}")
 
 
 def sparql_routes(doors: Doors) -> APIRouter:
     """GET and POST /v1/sparql."""
     door = SparqlDoor(doors)
     routes = APIRouter(prefix="/v1", tags=["log"])
-    answers: dict[int | str, dict[str, Any]] = {200: {"content": {RESULTS: {}, TRIPLES: {}}}}
+    answers: dict[int | str, dict[str, Any]] = {200: {"content": {kind: {} for kind in (*TABLE_FORMS, *GRAPH_FORMS)}}}
     query = {"name": "query", "in": "query", "required": True, "schema": {"type": "string"}}
-    optional = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in ("session", "default-graph-uri")]
+    optional = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in ("session", *DATASET)]
     routes.get("/sparql", responses=answers, response_class=Response, openapi_extra={"parameters": [query, *optional]})(door.ask)
     text = {"schema": {"type": "string"}}
     form = {"schema": {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}}

@@ -25,6 +25,14 @@ class Answer:
     value: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Which graphs a query sees: `default` are its default graph together, `named` those it can name."""
+
+    default: Sequence[str]
+    named: Sequence[str] = ()
+
+
 class QueryEngine(Protocol):
     """Holds statements by owner. `generation` changes whenever everything is gone."""
 
@@ -43,8 +51,8 @@ class QueryEngine(Protocol):
         """Remove a graph."""
         ...
 
-    async def query(self, owner: str, sparql: str, graph: str | None, timeout: float) -> Answer:
-        """Answer over all of the owner's graphs, or one. Raises Invalid for a query that is not well formed, and QueryTooLong."""
+    async def query(self, owner: str, sparql: str, dataset: Dataset | None, timeout: float) -> Answer:
+        """Answer over all of the owner's graphs, or some. Raises Invalid for a query that is not well formed, and QueryTooLong."""
         ...
 
     async def dump(self, owner: str, graph: str | None, format: str, timeout: float) -> str:

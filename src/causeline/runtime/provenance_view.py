@@ -12,7 +12,7 @@ from typing import Any
 from causeline.errors import Missing, Misuse
 from causeline.memory import prov_statements
 from causeline.memory.prov_statements import RunFacts, StepFacts, named, nquads
-from causeline.memory.provenance import Answer, QueryEngine
+from causeline.memory.provenance import Answer, Dataset, QueryEngine
 from causeline.memory.terms import Quad
 from causeline.run.ledger import FINISHED
 from causeline.runtime.records import ACTIVE, CallRow, Link, Run, Session
@@ -45,12 +45,16 @@ class Provenance:
         self._generation = 0
         self._lock = asyncio.Lock()
 
-    async def query(self, owner: str, sparql: str, session: str | None, timeout: float) -> Answer:
+    async def query(self, owner: str, sparql: str, sessions: Sequence[str] | None, named: Sequence[str], timeout: float) -> Answer:
         """See `Runtime.sparql`."""
         engine = self._asked()
         async with self._lock:
-            graph = await self._brought_up(engine, owner, session)
-            return await engine.query(owner, sparql, graph, timeout)
+            if sessions is None:
+                await self._brought_up(engine, owner, None)
+                return await engine.query(owner, sparql, None, timeout)
+            graphs = {session: await self._brought_up(engine, owner, session) for session in dict.fromkeys((*sessions, *named))}
+            dataset = Dataset([graphs[session] or "" for session in sessions], [graphs[session] or "" for session in named])
+            return await engine.query(owner, sparql, dataset, timeout)
 
     async def dump(self, owner: str, session: str | None, format: str, timeout: float) -> str:
         """See `Runtime.provenance`."""
@@ -145,11 +149,15 @@ class ProvenanceVerbs:
         Raises Invalid for a query that is not well formed or would ask another machine, Missing for an unknown session, and Exhausted
         (`query_limit`) for one that takes longer than `timeout` seconds or has too long an answer.
         """
-        return (await self.sparql(sparql, session=session, timeout=timeout)).value
+        sessions = None if session is None else [session]
+        return (await self.sparql(sparql, sessions=sessions, named=sessions or (), timeout=timeout)).value
 
-    async def sparql(self, sparql: str, *, session: str | None = None, timeout: float = TIMEOUT) -> Answer:
-        """As `query`, with the variables of a SELECT in their order."""
-        return await self._provenance.query(self.owner, sparql, session, timeout)
+    async def sparql(
+        self, sparql: str, *, sessions: Sequence[str] | None = None, named: Sequence[str] = (), timeout: float = TIMEOUT
+    ) -> Answer:
+        """As `query`, with the variables of a SELECT in their order. The graphs of `sessions` are the default graph together, and those of
+        `named` can be named by GRAPH; without sessions a query sees all."""
+        return await self._provenance.query(self.owner, sparql, sessions, named, timeout)
 
     async def provenance(self, session: str | None = None, format: str = "turtle", *, timeout: float = TIMEOUT) -> str:
         """The statements themselves, as `turtle`, `nquads`, `trig` or `jsonld`."""

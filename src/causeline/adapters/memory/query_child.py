@@ -45,12 +45,14 @@ class Stores:
     def forget(self, owner: str) -> None:
         self._stores.pop(owner, None)
 
-    def query(self, owner: str, sparql: str, graph: str | None) -> tuple[list[str] | None, Any]:
+    def query(self, owner: str, sparql: str, graphs: list[list[str]] | None) -> tuple[list[str] | None, Any]:
+        """`graphs` are the default ones and the named ones; without them a query sees all."""
         where: dict[str, Any] = {"prefixes": PREFIXES}
-        if graph is None:
+        if graphs is None:
             where["use_default_graph_as_union"] = True
         else:
-            where |= {"default_graph": ox.NamedNode(graph), "named_graphs": [ox.NamedNode(graph)]}
+            default, named = ([ox.NamedNode(name) for name in names] for names in graphs)
+            where |= {"default_graph": default, "named_graphs": named}
         return answer(self._of(owner), sparql, most=ROWS, **where)
 
     def dump(self, owner: str, graph: str | None, format: str) -> str:

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from typing import Any
 
 from causeline.errors import Invalid, Misuse, Unavailable
-from causeline.memory.provenance import Answer, QueryTooLong
+from causeline.memory.provenance import Answer, Dataset, QueryTooLong
 
 LENGTH = struct.Struct(">I")
 """How long the message is that follows."""
@@ -51,11 +51,12 @@ class QueryProcess:
         async with self._lock:
             await self._ask("remove", [owner, graph], ADD_SECONDS)
 
-    async def query(self, owner: str, sparql: str, graph: str | None, timeout: float) -> Answer:
+    async def query(self, owner: str, sparql: str, dataset: Dataset | None, timeout: float) -> Answer:
         async with self._lock:
             if owner in self._held:
                 self._held.move_to_end(owner)
-            return Answer(*await self._ask("query", [owner, sparql, graph], timeout))
+            graphs = None if dataset is None else [list(dataset.default), list(dataset.named)]
+            return Answer(*await self._ask("query", [owner, sparql, graphs], timeout))
 
     async def dump(self, owner: str, graph: str | None, format: str, timeout: float) -> str:
         async with self._lock:
