@@ -20,7 +20,7 @@ Form = Callable[[Answer], str]
 Term = Mapping[str, Any]
 _HEAD = '<?xml version="1.0"?>\n<sparql xmlns="http://www.w3.org/2005/sparql-results#">'
 _NOT_IN_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
-_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
 def _json(answer: Answer) -> str:
@@ -73,7 +73,7 @@ def _term(term: Term) -> str:
     """A term as Turtle has it."""
     if term["type"] != "literal":
         return f"<{term['value']}>" if term["type"] == "uri" else f"_:{term['value']}"
-    text = "".join(_ESCAPES.get(letter, letter) for letter in term["value"])
+    text = str(term["value"]).translate(_ESCAPES)
     more = f"@{term['lang']}" if "lang" in term else f"^^<{term['datatype']}>" if "datatype" in term else ""
     return f'"{text}"{more}'
 
