@@ -15,6 +15,7 @@ from typing import Any
 
 from causeline.adapters.stores.opened_memory import MemoryStore
 from causeline.agent.options import Options
+from causeline.agent.own_graph import pipeline
 from causeline.agent.own_graph.agent_node import CALLS, POLICY, AgentNode
 from causeline.agent.own_graph.tools_node import PARTIAL, ToolItem, ToolsNode
 from causeline.agent.react.flat import tool_document
@@ -24,6 +25,7 @@ from causeline.graph.node import Node, node
 from causeline.tools.human import with_human_key
 from causeline.tools.toolbox import Toolbox, ToolLike
 
+__all__ = ["pipeline", "react_agent", "tool_documents", "tool_exec"]
 _LOG = ("log", "calls")
 """What the nodes write besides in a run of a runtime."""
 

@@ -93,8 +93,8 @@ def _steps_of(step: Step) -> Iterator[ReasoningStep]:
             yield from _said(append.kind, append.payload)
         return
     kind = next((role for role in _ROLES if role in step.roles), None)
-    if kind is not None and step.port != "error":
-        yield _by_role(kind, next(iter(step.writes.values()), ""))
+    if kind is not None and step.port not in ("error", "empty"):
+        yield from _by_role(kind, next(iter(step.writes.values()), ""))
 
 
 def _said(kind: str, payload: Any) -> Iterator[ReasoningStep]:
@@ -112,12 +112,33 @@ def _said(kind: str, payload: Any) -> Iterator[ReasoningStep]:
             pass
 
 
-def _by_role(kind: str, value: Any) -> ReasoningStep:
-    """A step of a node of one's own, which says by its role what it does."""
+def _by_role(kind: str, value: Any) -> Iterator[ReasoningStep]:
+    """What a node of one's own does, which says it by its role: of a list of calls or of messages each is a step, of messages those with
+    results that are new."""
+    table: Mapping[str, Any] = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
     if kind == "action":
-        call: Mapping[str, Any] = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {"name": str(value)}
-        return {"kind": kind, "tool": str(call.get("name") or call.get("tool")), "args": call.get("arguments", call.get("args", {}))}
-    return {"kind": kind, "output" if kind == "observation" else "text": result_text(value)}
+        for call in cast("list[Any]", value) if isinstance(value, list) else [table or {"name": str(value)}]:
+            yield {"kind": kind, "tool": str(call.get("name") or call.get("tool")), "args": call.get("arguments", call.get("args", {}))}
+    elif kind == "observation":
+        results = _latest_results(value)
+        for output in [result_text(value)] if results is None else results:
+            yield {"kind": kind, "output": output}
+    elif kind == "thought" and "text" in table:
+        yield {"kind": kind, "text": str(table["text"]).strip() or (PLANNING if table.get("calls") else "")}
+    else:
+        yield {"kind": kind, "text": result_text(value)}
+
+
+def _latest_results(value: Any) -> list[str] | None:
+    """The results behind the last reply of a history; None for what is none."""
+    if not isinstance(value, list) or not all(isinstance(each, Mapping) and "role" in each for each in cast("list[Any]", value)):
+        return None
+    found: list[str] = []
+    for message in reversed(cast("list[Mapping[str, Any]]", value)):
+        if message["role"] != "tool":
+            break
+        found.insert(0, result_text(message.get("content")))
+    return found
 
 
 async def _of_run(run: FollowedRun) -> AsyncIterator[ReasoningStep]:
