@@ -117,7 +117,8 @@ def _by_role(kind: str, value: Any) -> Iterator[ReasoningStep]:
     results that are new."""
     table: Mapping[str, Any] = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
     if kind == "action":
-        for call in cast("list[Any]", value) if isinstance(value, list) else [table or {"name": str(value)}]:
+        calls: list[Mapping[str, Any]] = cast("Any", value) if isinstance(value, list) else [table or {"name": str(value)}]
+        for call in calls:
             yield {"kind": kind, "tool": str(call.get("name") or call.get("tool")), "args": call.get("arguments", call.get("args", {}))}
     elif kind == "observation":
         results = _latest_results(value)

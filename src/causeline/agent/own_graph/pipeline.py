@@ -15,7 +15,7 @@ call has one result, in call order.
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from causeline.agent.own_graph.channel_messages import read_messages
 from causeline.agent.react.flat import tool_iri
@@ -285,4 +285,4 @@ def _result(call: ToolCall, found: Mapping[str, Any] | None) -> Message:
     if found is None:
         text = f"There is no result of {call.name}: it is no tool here, or could not run."
         return Message("tool", text, tool_call_id=call.id, is_error=True)
-    return Message("tool", result_text(cast("Any", found["result"])), tool_call_id=call.id, is_error=not found["ok"])
+    return Message("tool", result_text(found["result"]), tool_call_id=call.id, is_error=not found["ok"])
