@@ -115,19 +115,23 @@ def _said(kind: str, payload: Any) -> Iterator[ReasoningStep]:
 def _by_role(kind: str, value: Any) -> Iterator[ReasoningStep]:
     """What a node of one's own does, which says it by its role: of a list of calls or of messages each is a step, of messages those with
     results that are new."""
-    table: Mapping[str, Any] = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
     if kind == "action":
-        calls: list[Mapping[str, Any]] = cast("Any", value) if isinstance(value, list) else [table or {"name": str(value)}]
-        for call in calls:
-            yield {"kind": kind, "tool": str(call.get("name") or call.get("tool")), "args": call.get("arguments", call.get("args", {}))}
+        for each in cast("list[Any]", value) if isinstance(value, list) else [value]:
+            call = _table(each) or {"name": str(each)}
+            tool: Any = call.get("name") or call.get("tool")
+            yield {"kind": kind, "tool": str(tool), "args": call.get("arguments", call.get("args", {}))}
     elif kind == "observation":
         results = _latest_results(value)
         for output in [result_text(value)] if results is None else results:
             yield {"kind": kind, "output": output}
-    elif kind == "thought" and "text" in table:
-        yield {"kind": kind, "text": str(table["text"]).strip() or (PLANNING if table.get("calls") else "")}
+    elif kind == "thought" and "text" in (said := _table(value)):
+        yield {"kind": kind, "text": str(said["text"]).strip() or (PLANNING if said.get("calls") else "")}
     else:
         yield {"kind": kind, "text": result_text(value)}
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _latest_results(value: Any) -> list[str] | None:
