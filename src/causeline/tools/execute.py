@@ -35,7 +35,7 @@ MAX_ERROR = 2_000
 MAX_LISTED = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Executed:
     """What came of a call. `result` is exact JSON, an error text where not `ok`.
 
@@ -63,18 +63,21 @@ class Executed:
 
     def reported(self) -> Json | None:
         """What the tool reported beside its result, as a ledger row keeps it; None if nothing."""
+        if not (self.verification or self.resources or self.context_patch):
+            return None
         told: Json = {
             "verification": self.verification,
             "resources": [[each.key, each.to_payload()] for each in self.resources],
             "context_patch": self.context_patch,
         }
-        return {name: value for name, value in told.items() if value} or None
+        return {name: value for name, value in told.items() if value}
 
 
 def evidence(call: Call, result: Append) -> list[Append]:
     """The nodes that follow a call's tool_result: a verification, then resources, each with it as parent."""
-    told = call.reported or {}
-    appends: list[Append] = []
+    told, appends = call.reported, list[Append]()
+    if not told:
+        return appends
     if "verification" in told:
         appends.append(Append("verification", {"tool": call.name, **told["verification"]}, parents=(result,)))
     appends.extend(Append("resource", payload, parents=(result,), resource_key=key) for key, payload in told.get("resources", ()))
@@ -88,16 +91,18 @@ async def execute(
     *,
     known: Iterable[str] = (),
     name: str = "",
+    prepared: Prepared | None = None,
     sleep: Sleep = asyncio.sleep,
 ) -> Executed:
     """Run `tool` on what a model wrote. With no such tool, `known` and `name` make the error text.
 
-    Timeout and retries are the context's where it has them, else the tool's.
+    `prepared` is what `prepare` made of these arguments, where that has been asked. Timeout and retries are the context's where it has
+    them, else the tool's.
     """
     if tool is None:
         return unknown_tool(name, known)
     try:
-        prepared = prepare(tool, arguments)
+        prepared = prepared or prepare(tool, arguments)
     except InvalidTool as error:
         return Executed(ok=False, result=error_text(tool.name, error), error=error)
     if prepared.arguments is None:
@@ -127,7 +132,8 @@ async def execute(
         executed = _executed(tool, value)
     if executed.error is not None:
         _log(tool.name, context, executed.error)
-    return replace(executed, arguments=given, raw=prepared.raw, attempts=made, tries=tries)
+    executed.arguments, executed.raw, executed.attempts, executed.tries = given, prepared.raw, made, tries
+    return executed
 
 
 def code_of(error: Exception) -> str:

@@ -45,6 +45,11 @@ class FunctionBody:
     def signature(self) -> Signature:
         return read_signature(self.function, self.name, self.given)
 
+    @functools.cached_property
+    def threaded(self) -> bool:
+        """Whether it runs in a thread."""
+        return not inspect.iscoroutinefunction(innermost(self.function))
+
     @property
     def schema(self) -> Schema:
         return self.signature.schema
@@ -61,9 +66,9 @@ class FunctionBody:
         return self.signature.findings(arguments)
 
     async def run(self, arguments: Json, context: ToolContext) -> Any:
-        threaded = not inspect.iscoroutinefunction(innermost(self.function))
-        own = context if self.signature.context is None else context.private(_reporter(context, threaded=threaded))
-        positional, keywords = self.signature.bind(arguments, own)
+        threaded, signature = self.threaded, self.signature
+        own = context if signature.context is None else context.private(_reporter(context, threaded=threaded))
+        positional, keywords = signature.bind(arguments, own)
         if not threaded:
             return await self.function(*positional, **keywords)
         value = await THREADS.call(functools.partial(self.function, *positional, **keywords))

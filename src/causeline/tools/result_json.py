@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from causeline.causal import InvalidValue, canonical
 from causeline.errors import Invalid
+from causeline.models.unicode_text import is_clean
 
 _MANY = ("__len__", "__array__", "__dataframe__")
 """What holds many values often prints a few of them as if they were all, so its text is not taken for it."""
@@ -36,6 +37,8 @@ def plain(value: Any) -> Any:
     (`{"base64": ...}` where they are none), other things their own text if their class defines one. NaN, infinities and
     lone surrogates become visible text. Raises NotPlain.
     """
+    if type(value) is str and is_clean(value):
+        return value
     result = _plain(value, "$", 0)
     try:
         canonical(result)
@@ -50,7 +53,7 @@ def visible_text(text: str) -> str:
 
 
 def _plain(value: Any, place: str, depth: int) -> Any:
-    kind = type(cast(object, value))
+    kind: type = type(value)
     if kind is str or kind is int or value is None or kind is bool:
         return value
     if kind is float:

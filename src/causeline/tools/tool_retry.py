@@ -33,12 +33,12 @@ async def with_retries(
     Waits a quarter of a second, then twice as long each time, at most ten seconds, or what the error's `retry_after` says.
     An error with `retryable = False` is final.
     """
-    policy = RetryPolicy(max_attempts=retries + 1, base_delay=0.25, max_delay=10.0)
     number = 1
     while True:
         try:
             return await attempt(number)
         except Exception as error:
+            policy = RetryPolicy(max_attempts=retries + 1, base_delay=0.25, max_delay=10.0)
             decision = policy.decide(_names(error), number, retryable=_said(error, "retryable"), retry_after=_seconds(error))
             if not isinstance(decision, After):
                 raise

@@ -44,7 +44,9 @@ async def bounded(work: Coroutine[Any, Any, T], seconds: float | None, *, grace:
     """
     task = asyncio.create_task(work)
     try:
-        await asyncio.wait((task,), timeout=seconds)
+        await asyncio.sleep(0)
+        if not task.done():  # a tool that waits for nothing is done with its first step, and needs no timer
+            await asyncio.wait((task,), timeout=seconds)
     except asyncio.CancelledError:
         await _stop(task, grace)
         raise

@@ -23,8 +23,8 @@ UNKNOWN_OUTCOME = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permission:
-    """One of: run with `arguments`; ask (`question` of `kind`) whether to; `settled` with `result`, `ok` and `state`. `decided` is what a
-    person decided on it, for the record."""
+    """One of: run with `arguments`; ask (`question` of `kind`) whether to; `settled` with `result`, `ok` and `state`. `prepared` is
+    what has been made of the arguments, where they were looked at. `decided` is what a person decided on it, for the record."""
 
     arguments: Any = None
     args_hash: str = ""
@@ -35,6 +35,7 @@ class Permission:
     result: Any = None
     ok: bool = False
     state: CallState = "failed"
+    prepared: Prepared | None = None
     decided: Mapping[str, Any] | None = None
 
 
@@ -43,14 +44,13 @@ def waits_below(call: Call) -> bool:
     return call.state == "awaiting" and call.attempts > 0 and not call.client
 
 
-async def permission_for(talk: Conversation, call: Call, decision: Mapping[str, Any] | None) -> Permission:
+async def permission_for(talk: Conversation, call: Call, tool: Tool | None, decision: Mapping[str, Any] | None) -> Permission:
     """What to do with an unfinished server call. `decision` is a person's answer to this call's interrupt, with the `kind` and
     the `args_hash` it was made on; on anything else it decides nothing."""
-    tool = talk.toolbox.get(call.name)
-    go = Permission(arguments=call.arguments, args_hash=call.args_hash)
-    if call.state == "started" or waits_below(call):
-        return go  # by this process, a moment ago; or it has run and waits for a run of its own
+    if call.state == "started" or waits_below(call):  # by this process, a moment ago; or it has run and waits for a run of its own
+        return Permission(arguments=call.arguments, args_hash=call.args_hash)
     if call.state == "unknown":
+        go = Permission(arguments=call.arguments, args_hash=call.args_hash)
         decision = _fitting(decision, "unknown_outcome", go)
         permission = await _unknown(talk, call, tool, decision, go)
     else:
@@ -95,8 +95,10 @@ def _on_record(talk: Conversation, tool: Tool | None, decision: Mapping[str, Any
 
 def as_edited(talk: Conversation, call: Call, decision: Mapping[str, Any] | None) -> Call:
     """The call as it is told of: with the arguments of a person's edit, if there is one that `permission_for` takes."""
+    if decision is None or decision.get("decision") != "edit" or call.state in ("unknown", "started"):
+        return call
     tool = talk.toolbox.get(call.name)
-    if tool is None or tool.human or decision is None or decision.get("decision") != "edit" or call.state in ("unknown", "started"):
+    if tool is None or tool.human:
         return call
     fits = _fitting(decision, "approval", _as_prepared(call, prepare(tool, call.arguments))) is not None
     return replace(call, arguments=_edited(tool, decision)) if fits else call
@@ -105,8 +107,8 @@ def as_edited(talk: Conversation, call: Call, decision: Mapping[str, Any] | None
 def _as_prepared(call: Call, prepared: Prepared | None) -> Permission:
     """Running a call, with its arguments put right where that could be done."""
     if prepared is None or prepared.arguments is None or prepared.arguments is call.arguments:
-        return Permission(arguments=call.arguments, args_hash=call.args_hash)
-    return Permission(arguments=prepared.arguments, args_hash=arguments_hash(prepared.arguments))
+        return Permission(arguments=call.arguments, args_hash=call.args_hash, prepared=prepared)
+    return Permission(arguments=prepared.arguments, args_hash=arguments_hash(prepared.arguments), prepared=prepared)
 
 
 def _edited(tool: Tool, decision: Mapping[str, Any]) -> Any:
@@ -128,7 +130,10 @@ def _still_asked(call: Call, tool: Tool | None, asked: Permission) -> Permission
 
 async def _permitted(talk: Conversation, tool: Tool, call: Call, go: Permission) -> Permission:
     """What the tool's and the agent's approval modes say."""
-    match await resolve_all(talk.approval_modes(tool, call.call_id), tool.name, go.arguments):
+    modes = [mode for mode in talk.approval_modes(tool, call.call_id) if mode is not None and mode != "auto"]
+    if not modes:
+        return go
+    match await resolve_all(modes, tool.name, go.arguments):
         case Approve():
             return go
         case Deny(reason):

@@ -8,7 +8,7 @@ never keep the others from running.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from causeline.agent.react.call_results import announce, logged, patched, tell_result
 from causeline.agent.react.conversation import Conversation
@@ -23,9 +23,23 @@ from causeline.memory.long_term import Memories
 from causeline.models.transcript import repeated, result_text
 from causeline.run.ledger import FINISHED, Call, CallState, Ledger
 from causeline.run.scope import Recall, Recalled
-from causeline.tools.execute import Executed, execute
+from causeline.tools.arguments import Prepared
+from causeline.tools.execute import Executed, execute, unknown_tool
 from causeline.tools.result_json import plain
 from causeline.tools.tool import Tool, ToolContext
+
+
+class _Ready(NamedTuple):
+    """A call that may run: its row, its tool (None if there is none), and what has been made of its arguments."""
+
+    call: Call
+    tool: Tool | None
+    prepared: Prepared | None
+
+    @property
+    def needs_claim(self) -> bool:
+        """Whether its start must be on record before it, and is not yet."""
+        return self.tool is not None and self.tool.needs_started and self.call.state != "started"
 
 
 class ToolStep:
@@ -52,7 +66,7 @@ class ToolStep:
             if call.call_id in self.talk.scope.settled:
                 continue  # the run that carried it out has told of it
             announce(self.ctx, as_edited(self.talk, call, self.talk.scope.answers.get(call.call_id)), self.talk.scope)
-        ready: dict[str, Call] = {}
+        ready: dict[str, _Ready] = {}
         asked: list[Call] = []
         for call in list(self.calls.values()):
             if call.client:
@@ -60,17 +74,21 @@ class ToolStep:
             if call.state in FINISHED or (call.state == "unknown" and call.result is not None):
                 self._tell(call)
                 continue
-            permission = await permission_for(self.talk, call, self.talk.scope.answers.get(call.call_id))
+            tool = self.talk.toolbox.get(call.name)
+            permission = await permission_for(self.talk, call, tool, self.talk.scope.answers.get(call.call_id))
             self._keep(call, permission.decided)
             if permission.question is not None:
                 asked += self._ask(call, permission)
             elif permission.settled:
                 await self._finish(call, Executed(ok=permission.ok, result=permission.result), permission.state)
             else:
-                ready[call.call_id] = replace(self.calls[call.call_id], arguments=permission.arguments, args_hash=permission.args_hash)
+                row = self.calls[call.call_id]
+                if permission.arguments is not row.arguments:
+                    row = replace(row, arguments=permission.arguments, args_hash=permission.args_hash)
+                ready[call.call_id] = _Ready(row, tool, permission.prepared)
         if asked:
             await self.ledger.move(asked)
-        for group in self.talk.segments([(call.call_id, call.name) for call in ready.values()]):
+        for group in self.talk.segments([(call_id, each.call.name) for call_id, each in ready.items()]):
             await self._group([ready[call_id] for call_id in group])
 
     def _keep(self, call: Call, decided: Mapping[str, Any] | None) -> None:
@@ -78,12 +96,12 @@ class ToolStep:
         if decided is not None and decided not in call.decisions:
             self.calls[call.call_id] = replace(call, decisions=[*call.decisions, decided])
 
-    async def _group(self, calls: Sequence[Call]) -> None:
+    async def _group(self, calls: Sequence[_Ready]) -> None:
         """Run calls side by side, at most `tool_concurrency` at once. Each batch is claimed with one write."""
         width = self.talk.options.tool_concurrency
         for start in range(0, len(calls), width):
             batch = calls[start : start + width]
-            claims = [self._claimed(call) for call in batch if self._needs_claim(call)]
+            claims = [self._claimed(ready) for ready in batch if ready.needs_claim]
             if claims:
                 await self.ledger.move(claims)
             if len(batch) == 1:
@@ -91,32 +109,30 @@ class ToolStep:
                 continue
             try:
                 async with asyncio.TaskGroup() as tasks:
-                    for call in batch:
-                        tasks.create_task(self._execute(call))
+                    for ready in batch:
+                        tasks.create_task(self._execute(ready))
             except BaseExceptionGroup as several:
                 raise several.exceptions[0] from several
 
-    def _needs_claim(self, call: Call) -> bool:
-        tool = self.talk.toolbox.get(call.name)
-        return call.state != "started" and tool is not None and tool.needs_started
-
-    def _claimed(self, call: Call) -> Call:
-        claimed = replace(call, state="started", attempts=call.attempts + 1)
-        self.calls[call.call_id] = claimed
+    def _claimed(self, ready: _Ready) -> Call:
+        claimed = replace(ready.call, state="started", attempts=ready.call.attempts + 1)
+        self.calls[claimed.call_id] = claimed
         return claimed
 
-    async def _execute(self, call: Call) -> None:
-        tool = self.talk.toolbox.get(call.name)
-        if call.name == REMEMBER and tool is not None:
+    async def _execute(self, ready: _Ready) -> None:
+        call, tool = ready.call, ready.tool
+        if tool is None:
+            executed = unknown_tool(call.name, self.talk.toolbox.names())
+        elif call.name == REMEMBER:
             executed = self._remember(call)
         else:
-            executed = await execute(tool, call.arguments, self._context(call, tool), known=self.talk.toolbox.names(), name=call.name)
+            executed = await execute(tool, call.arguments, self._context(call, tool), prepared=ready.prepared)
         if executed.waits_for:
             await self._wait(call, executed.waits_for)
             return
         await self._finish(call, executed, "succeeded" if executed.ok else "failed")
 
-    def _context(self, call: Call, tool: Tool | None) -> ToolContext:
+    def _context(self, call: Call, tool: Tool) -> ToolContext:
         def progress(event: Mapping[str, Any]) -> None:
             self.ctx.emit(RunEvent(type="tool_progress", tool_call_id=call.call_id, progress=plain(dict(event))))
 
@@ -135,8 +151,8 @@ class ToolStep:
             progress=progress,
             retrying=retrying,
             sub_run=below(self.ctx, scope, call),
-            timeout=tool.timeout if tool and tool.timeout is not None else options.tool_timeout,
-            retries=tool.retries if tool and tool.retries else options.tool_retries,
+            timeout=tool.timeout if tool.timeout is not None else options.tool_timeout,
+            retries=tool.retries or options.tool_retries,
             deps=scope.deps,
             memory=self.talk.memory.store(self.ctx.find(Memories)) if self.talk.memory is not None else None,
             history=self._history(),
@@ -227,8 +243,10 @@ class ToolStep:
 
     def _failed(self, finished: Sequence[Call]) -> Mapping[str, Any] | None:
         """Why a failed call ends the run, where the agent wants that."""
+        if self.talk.options.tool_error_mode != "raise":
+            return None
         failed = next((call for call in finished if not call.ok and call.state == "failed"), None)
-        if failed is None or self.talk.options.tool_error_mode != "raise":
+        if failed is None:
             return None
         error = {"code": "tool_error", "message": f"{failed.name} failed: {result_text(failed.result)}"}
         return {"stop_reason": "tool_error", "failed": True, "error": error}
