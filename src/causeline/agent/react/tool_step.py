@@ -82,14 +82,17 @@ class ToolStep:
             elif permission.settled:
                 await self._finish(call, Executed(ok=permission.ok, result=permission.result), permission.state)
             else:
-                row = self.calls[call.call_id]
-                if permission.arguments is not row.arguments:
-                    row = replace(row, arguments=permission.arguments, args_hash=permission.args_hash)
-                ready[call.call_id] = _Ready(row, tool, permission.prepared)
+                ready[call.call_id] = self._ready(call.call_id, tool, permission)
         if asked:
             await self.ledger.move(asked)
         for group in self.talk.segments([(call_id, each.call.name) for call_id, each in ready.items()]):
             await self._group([ready[call_id] for call_id in group])
+
+    def _ready(self, call_id: str, tool: Tool | None, permission: Permission) -> _Ready:
+        row = self.calls[call_id]
+        if permission.arguments is not row.arguments:
+            row = replace(row, arguments=permission.arguments, args_hash=permission.args_hash)
+        return _Ready(row, tool, permission.prepared)
 
     def _keep(self, call: Call, decided: Mapping[str, Any] | None) -> None:
         """Put what a person decided on the call's row, once."""

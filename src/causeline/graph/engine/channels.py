@@ -153,8 +153,10 @@ class Channels:
                 _fits(channel, _IN_PLACE[op], value, self.values.get(channel))
             elif op == PLACE:
                 ready[channel] = folded(self.values.get(channel), change, channel)
-            elif op != "keep" and self.reducer(channel, op).stored:
-                ready[channel] = self.reducer(channel, op).apply(self.values.get(channel), value)
+            elif op != "keep":
+                reducer = self.reducer(channel, op)
+                if reducer.stored:
+                    ready[channel] = reducer.apply(self.values.get(channel), value)
         return ready
 
     def take(self, changes: Changes, ready: Mapping[str, Any] | None = None) -> None:

@@ -18,10 +18,10 @@ from causeline.graph.engine.control import Control, JournalFailed, WalkTask, fai
 from causeline.graph.engine.embedded import leave
 from causeline.graph.engine.gather import ERROR
 from causeline.graph.engine.position import Branch, Child, ScatterState, key_part, pauses_of
-from causeline.graph.engine.position_json import position_to_plain
+from causeline.graph.engine.position_json import moved_to_plain, position_to_plain
 from causeline.graph.engine.scatter import arrival_of
 from causeline.graph.engine.step_events import Path, Progress, Step
-from causeline.graph.engine.visit import VisitResult
+from causeline.graph.engine.visit import NOTHING, VisitResult
 from causeline.graph.engine.walk import phase_over, returned
 from causeline.graph.node import PARKED
 
@@ -170,6 +170,10 @@ class Commits:
             if branch is None or outcome is None:
                 return apply.phase_change(self.child, site.name)
             return apply.position_change(self.child, branch, outcome[0], delta, counted)
+        if outcome is not None and not self.bound.forks and outcome[0].port != PARKED:
+            moved = moved_to_plain(self.child.plan, self.position, site.routes[outcome[0].port])
+            if moved is not None:
+                return moved
         after = self.position.fork()
         if branch is None or outcome is None:
             phase_over(self.child.plan, after, site.number)
@@ -217,7 +221,7 @@ class Commits:
             pauses=() if asking is None else tuple(pauses_of(self.child.plan, asking)),
             roles=site.roles,
             state=self.channels.view,
-            results={} if settled is None or not self.bound.ordered else self._results(settled),
+            results=self._results(settled) if settled is not None and settled.ready else NOTHING,
         )
 
     def _results(self, settled: Settled) -> dict[str, Any]:
@@ -268,7 +272,8 @@ class Commits:
             return
         if isinstance(event, Progress):
             self.recorded(event)
-        await self.control.tell(event)
+        if self.control.deliver is not None or self.control.observers:
+            await self.control.tell(event)
 
     def _torn(self, error: BaseException, walk: WalkTask) -> JournalFailed:
         """Note what the journal raised first; raises it again if it ends this walk by itself."""

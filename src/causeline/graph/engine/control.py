@@ -9,7 +9,6 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
-from functools import partial
 from typing import Any, TypeVar
 
 from causeline.errors import CauselineError, Unavailable
@@ -115,10 +114,10 @@ class Control:
         self.torn: BaseException | None = None
         self.over = False
         self.warnings: list[Failure] = []
-        self.listen(None)
         self.on_emit: Callable[[Emitted], object] | None = getattr(journal, "on_emit", None)
         self.on_retry: Callable[[Retry], object] | None = getattr(journal, "on_retry", None)
         self.on_start: Callable[[int, str], object] | None = getattr(journal, "on_start", None)
+        self.listen(None)
         self.ticks = time.monotonic
         self.breathe_at = 0.0
         self._walks: set[WalkTask] = set()
@@ -126,9 +125,11 @@ class Control:
         self._spare: set[asyncio.Task[Any]] = set()
 
     def listen(self, deliver: Callable[[Event], Awaitable[None] | None] | None) -> None:
-        """Hand events to `deliver` from now on; None: to nobody. `tells` is True if anybody wants to know of finished work."""
+        """Hand events to `deliver` from now on; None: to nobody. `tells` is True if anybody wants to know of finished work, `heard` if
+        anybody hears what nodes emit."""
         self.deliver = deliver
         self.tells = self.journal is not None or deliver is not None or bool(self.observers)
+        self.heard = self.on_emit is not None or deliver is not None or bool(self.observers)
 
     def stop(self, why: Status, failure: Failure | None = None) -> None:
         """Stop everything soon; the first reason counts. A second stop also interrupts post phases. The caller, if it walks
@@ -268,14 +269,8 @@ class Control:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
-    def emitter(self, path: Path, step: int) -> Callable[[Any], None] | None:
-        """What `ctx.emit` calls for a visit; None if nobody listens."""
-        if self.on_emit is None and self.deliver is None and not self.observers:
-            return None
-        return partial(self._emit, path, step)
-
-    def _emit(self, path: Path, step: int, data: Any) -> None:
-        """From whatever thread the node runs in; what a journal refuses is raised there."""
+    def emit(self, path: Path, step: int, data: Any) -> None:
+        """What `ctx.emit` calls for a visit, in whatever thread the node runs; what a journal refuses is raised there."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -296,7 +291,7 @@ class Control:
 
         def hear() -> None:
             try:
-                heard.set_result(self._emit(path, step, data))
+                heard.set_result(self.emit(path, step, data))
             except Exception as error:  # noqa: BLE001 - raised again in the thread
                 heard.set_exception(error)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from causeline.errors import Conflict
-from causeline.graph.documents.document import Embedded, Scatter
+from causeline.graph.documents.document import Embedded, Gather, Scatter, Terminal
 from causeline.graph.engine.channels import Channels, Reducer
 from causeline.graph.engine.plain_values import plain
 from causeline.graph.engine.plan import Plan
@@ -53,6 +53,20 @@ def position_to_plain(plan: Plan, position: Position, copy: Copy = shared) -> di
     if position.post:
         found["post"] = position.post
     return found
+
+
+def moved_to_plain(plan: Plan, position: Position, target: int) -> dict[str, Any] | None:
+    """What `position_to_plain` says once the one branch of a document has moved on to `target`, without making that position; None where
+    more changes than the place of a branch."""
+    place = plan.placements[target]
+    if len(position.branches) != 1 or position.barriers or position.reached or position.races or isinstance(place, Gather | Terminal):
+        return None
+    moved: dict[str, Any] = {"visits": position.visits + 1, "branches": [{"at": place.name}]}
+    if position.pre:
+        moved["pre"] = position.pre
+    if position.post:
+        moved["post"] = position.post
+    return moved
 
 
 def branch_to_plain(plan: Plan, branch: Branch, many: bool, copy: Copy = shared) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Law: whatever a node does wrong becomes an exception here or an outcome; nothing
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -19,7 +20,7 @@ from causeline.graph.node import PARKED, Context, Node, Outcome
 from causeline.policy import GiveUp, RetryPolicy, error_names
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-_NO_WRITES = Outcome("").writes
+_only_texts = frozenset[type]({str}).issuperset
 Attempts = tuple[Mapping[str, Any], ...]
 """The tries before the last: `{n, code, wait}` each."""
 
@@ -86,7 +87,7 @@ async def call(
             index=index,
             answer=answer,
             deadline=control.deadline,
-            emit=control.emitter(path, step),
+            emit=partial(control.emit, path, step) if control.heard else None,
             services=control.services,
             deps=control.deps,
             reducers=reducers,
@@ -95,7 +96,7 @@ async def call(
         try:
             if site.timeout is not None:
                 found: Any = await control.within(site.timeout, _begun(control, node, ctx), walk, site.name)
-            elif node.threaded:
+            elif not (node.is_async or node.inline):
                 found = await control.in_thread(node.fn, ctx)
             else:
                 found = node.fn(ctx)
@@ -182,27 +183,26 @@ def _result(found: Any, node: Node, site: Site, tries: list[Mapping[str, Any]] |
                 placement=site.name,
                 node=node.iri,
             )
-        _may_leave_by(found, node, site)
+        if found not in site.routes:
+            _may_leave_by(found, node, site)
         return VisitResult(found, attempts=tuple(tries) if tries else ())
-    if found.writes is not _NO_WRITES:
+    port: Any = found.port
+    if type(found.writes) is not dict or not _only_texts(map(type, found.writes)):
         _check_writes(found.writes, site)
-    if type(found.port) is not str:
-        raise BadOutcome(f"{site.name}: a port is a text, not {found.port!r:.80}", placement=site.name)
-    _may_leave_by(found.port, node, site)
-    return VisitResult(found.port, found.writes, question=found.question, attempts=tuple(tries) if tries else ())
+    if type(port) is not str:
+        raise BadOutcome(f"{site.name}: a port is a text, not {port!r:.80}", placement=site.name)
+    if port not in site.routes:
+        _may_leave_by(port, node, site)
+    return VisitResult(port, found.writes, question=found.question, attempts=tuple(tries) if tries else ())
 
 
 def _check_writes(writes: Any, site: Site) -> None:
-    if type(writes) is dict or isinstance(writes, Mapping):
-        for channel in cast("Mapping[Any, Any]", writes):
-            if type(channel) is not str:
-                break
-        else:
-            return
+    if isinstance(writes, Mapping) and _only_texts(map(type, cast("Mapping[Any, Any]", writes))):
+        return
     raise BadOutcome(f"{site.name}: writes must be a mapping from channel names to values, not {writes!r:.80}", placement=site.name)
 
 
 def _may_leave_by(port: str, node: Node, site: Site) -> None:
     """A port that is neither declared nor routed by name would be taken for whatever `otherwise` leads to."""
-    if port not in site.routes and port not in ("error", PARKED) and OTHERWISE in site.routes:
+    if port not in ("error", PARKED) and OTHERWISE in site.routes:
         declared(port, node, site)
