@@ -35,7 +35,8 @@ def apply(state: AgentState, appends: Sequence[Append], created_at: str) -> list
     earlier: set[int] = set()
     for index, append in enumerate(appends):
         check_kind(append.kind)
-        check_key(append.resource_key)
+        if append.resource_key is not None:
+            check_key(append.resource_key)
         contents.append(canonical(append.payload))
         _check_parents(state, append, index, earlier)
         earlier.add(id(append))
@@ -47,10 +48,11 @@ def apply(state: AgentState, appends: Sequence[Append], created_at: str) -> list
             if append.parents == "frontier"
             else [parent if isinstance(parent, str) else became[id(parent)] for parent in append.parents]
         )
-        length = len(state)
-        node = state.place(append.kind, content, parents, created_at=created_at, resource_key=append.resource_key, advance=append.advance)
+        node, new = state.place(
+            append.kind, content, parents, created_at=created_at, resource_key=append.resource_key, advance=append.advance
+        )
         became[id(append)] = node.id
-        if len(state) > length:
+        if new:
             fresh.append(node)
     return fresh
 
@@ -61,7 +63,11 @@ def _check_parents(state: AgentState, append: Append, index: int, earlier: set[i
         return
     if not isinstance(parents, tuple | list):
         raise InvalidValue(f"appends[{index}].parents", 'is neither "frontier" nor a tuple of ids and Append records')
-    state.known_parents(parent for parent in append.parents if not isinstance(parent, Append))
+    ids: list[str] = []
     for parent in append.parents:
-        if isinstance(parent, Append) and id(parent) not in earlier:
+        if not isinstance(parent, Append):
+            ids.append(parent)
+        elif id(parent) not in earlier:
             raise InvalidValue(f"appends[{index}].parents", f"the {parent.kind} record is not earlier in this batch")
+    if ids:
+        state.known_parents(ids)

@@ -94,6 +94,10 @@ class AgentState:
         """Every node in log order, as a read-only view."""
         return NodeList(self._nodes)
 
+    def since(self, place: int) -> list[CausalNode]:
+        """The nodes after the first `place`, in log order."""
+        return self._nodes[place:]
+
     @property
     def frontier(self) -> list[str]:
         """Ids of the active heads, in the order they became heads (sorted in a state read from a checkpoint)."""
@@ -134,7 +138,7 @@ class AgentState:
         check_time(created_at)
         payload_bytes = canonical(payload)
         given: Iterable[str] = self._frontier if parents is None else self.known_parents(parents)
-        return self.place(kind, payload_bytes, given, created_at=created_at, resource_key=resource_key, advance=advance)
+        return self.place(kind, payload_bytes, given, created_at=created_at, resource_key=resource_key, advance=advance)[0]
 
     def known_parents(self, parents: Iterable[str]) -> tuple[str, ...]:
         """`parents` as a tuple, if this log has them all. Raises UnknownParent."""
@@ -148,8 +152,8 @@ class AgentState:
 
     def place(
         self, kind: str, payload_bytes: bytes, parents: Iterable[str], *, created_at: str, resource_key: str | None, advance: bool
-    ) -> CausalNode:
-        """`append` for parts that are already checked. `parents` are ids of this log."""
+    ) -> tuple[CausalNode, bool]:
+        """`append` for parts that are already checked, and whether the node is new. `parents` are ids of this log."""
         causes = set(parents)
         versions = self._versions.get(resource_key) if resource_key is not None else None
         if versions:
@@ -158,14 +162,14 @@ class AgentState:
         name = node_id(kind, ordered, payload_bytes, resource_key)
         place = self._index.get(name)
         if place is not None:
-            return self._same(self._nodes[place], kind, ordered, payload_bytes, resource_key)
+            return self._same(self._nodes[place], kind, ordered, payload_bytes, resource_key), False
         node = CausalNode(name, kind, ordered, payload_bytes, created_at, resource_key)
         self._add(node)
         if advance:
             for parent in ordered:
                 self._frontier.pop(parent, None)
             self._frontier[name] = None
-        return node
+        return node, True
 
     def head(self, key: str) -> CausalNode | None:
         """The newest version of a resource, or None."""

@@ -101,11 +101,12 @@ class Context:
 
     def find(self, kind: type[T]) -> T | None:
         """The service given as `execute(services={kind: object})`, None if there is none."""
-        return cast("T | None", self._services.get(kind))
+        service: Any = self._services.get(kind)
+        return service
 
     def use(self, kind: type[T]) -> T:
         """The service given as `execute(services={kind: object})`. Raises Misuse if there is none."""
-        found = self._services.get(kind)
+        found: Any = self._services.get(kind)
         if found is None:
             known = ", ".join(sorted(one.__name__ for one in self._services)) or "none"
             raise Misuse(
@@ -114,7 +115,7 @@ class Context:
                 code="service_missing",
                 service=kind.__name__,
             )
-        return cast("T", found)
+        return found
 
 
 NodeFunction = Callable[[Context], "Outcome | str | Awaitable[Outcome | str]"]

@@ -124,16 +124,11 @@ class Fold:
         self._finish: str | None = None
 
     def add(self, delta: Delta) -> None:
-        kind = type(delta)
-        if kind is TextDelta:
-            self._text.append(cast(TextDelta, delta).text)
-        elif kind is CallDelta:
-            self._call(cast(CallDelta, delta))
-        else:
-            self._other(delta)
-
-    def _other(self, delta: Delta) -> None:
-        if isinstance(delta, Usage):
+        if isinstance(delta, TextDelta):
+            self._text.append(delta.text)
+        elif isinstance(delta, CallDelta):
+            self._call(delta)
+        elif isinstance(delta, Usage):
             self._usage = delta
         elif isinstance(delta, Finish):
             self._finish = delta.reason
@@ -145,7 +140,7 @@ class Fold:
                 self._parts.append(delta.part)
         elif isinstance(delta, Attempt):
             self._attempts.append(delta)
-        elif isinstance(delta, Retracted):
+        elif type(delta) is Retracted:
             self._lost += self._usage
             self._clear()
 
@@ -195,8 +190,8 @@ class Fold:
             partials.sort(key=_index)
             calls = _finished(partials, cut=finish not in ("stop", "tool_calls"))
             finish = "tool_calls" if finish == "stop" else finish
-        thought, text = split_reasoning(mend("".join(self._text)))
-        reasoning = "\n\n".join(said for said in (mend("".join(self._reasoning)), thought) if said)
+        thought, text = split_reasoning(mend("".join(self._text))) if self._text else ("", "")
+        reasoning = "\n\n".join([said for said in (mend("".join(self._reasoning)), thought) if said]) if self._reasoning else thought
         return Reply(
             text=text,
             calls=calls,
@@ -204,7 +199,7 @@ class Fold:
             usage=self._usage if self._lost is _NOTHING else self._lost + self._usage,
             reasoning=reasoning,
             parts=_kept(self._parts, reasoning),
-            provider_ids=tuple(mend(call.id) for call in partials) if partials else (),
+            provider_ids=tuple([mend(call.id) for call in partials]) if partials else (),
             model=self._served.model,
             request_id=self._served.request_id,
             attempts=tuple(self._attempts),

@@ -86,9 +86,10 @@ class Transcript:
 
     def add(self, node: CausalNode, message_id: str = "") -> Message | None:
         """Fold one node in; return the message it became, if any."""
-        return self._fold(node.kind, node.payload, node.id, message_id) if node.kind in _FOLDED else None
+        return self.fold(node.kind, node.payload, node.id, message_id) if node.kind in _FOLDED else None
 
-    def _fold(self, kind: str, payload: Any, node_id: str, message_id: str) -> Message | None:
+    def fold(self, kind: str, payload: Any, node_id: str, message_id: str = "") -> Message | None:
+        """`add` for a node whose payload is at hand."""
         match kind:
             case "goal":
                 return self._goal(payload, node_id, message_id)
@@ -122,8 +123,9 @@ class Transcript:
         return [Message("tool", NOT_EXECUTED, tool_call_id=call_id, is_error=True) for call_id in self.open]
 
     def _close_open(self) -> None:
-        self.view.extend(self.stand_ins())
-        self.open.clear()
+        if self.open:
+            self.view.extend(self.stand_ins())
+            self.open.clear()
 
     def _say(self, message: Message) -> Message:
         self.messages.append(message)
@@ -143,14 +145,14 @@ class Transcript:
                 for decision in message.decisions:
                     self._decision({"method": "decision", "call_id": message.tool_call_id, **decision})
                 self._result(message, name, "")
-                self._count_repeat(name, arguments, message.text)
+                self.repeats = repeated(self.repeats, name, arguments, message.text)
             case _:
                 self._close_open()
                 self._say(message)
 
     def take(self, append: Append) -> None:
         """Fold in what is about to be added to the log."""
-        self._fold(append.kind, append.payload, "", "")
+        self.fold(append.kind, append.payload, "")
 
     def _goal(self, payload: Any, node_id: str, message_id: str) -> Message:
         return self._user(Message("user", goal_content(payload), id=message_id), node_id)
@@ -167,7 +169,7 @@ class Transcript:
         return self._say(message)
 
     def _inference(self, payload: Any, message_id: str) -> Message | None:
-        calls = tuple(ToolCall(c["id"], c["name"], c["arguments"]) for c in payload["calls"])
+        calls = tuple([ToolCall(call["id"], call["name"], call["arguments"]) for call in payload["calls"]])
         return self._assistant(Message("assistant", payload["text"], calls, id=message_id, reasoning=tuple(payload.get("reasoning", ()))))
 
     def _assistant(self, message: Message) -> Message | None:
@@ -211,7 +213,7 @@ class Transcript:
         message = Message("tool", content, tool_call_id=call_id, is_error=not payload["ok"], id=message_id, decisions=decided)
         self._result(message, payload["tool"], node_id)
         if opened is not None:
-            self._count_repeat(payload["tool"], opened[2], payload["result"])
+            self.repeats = repeated(self.repeats, payload["tool"], opened[2], payload["result"])
         return message
 
     def _result(self, message: Message, tool: str, node_id: str) -> None:
@@ -220,9 +222,12 @@ class Transcript:
         self._place(self.messages, message)
         if opened is None:
             return
-        shown = _decided_on(self._shortened(tool, message.content, node_id or message.tool_call_id or ""), message.decisions)
-        cut = Message("tool", shown, tool_call_id=message.tool_call_id, is_error=message.is_error)
-        self._place(self.view, message if shown is message.content else cut)
+        shown = self._shortened(tool, message.content, node_id or message.tool_call_id or "")
+        if message.decisions:
+            shown = _decided_on(shown, message.decisions)
+        if shown is not message.content:
+            message = Message("tool", shown, tool_call_id=message.tool_call_id, is_error=message.is_error)
+        self._place(self.view, message)
 
     def _shortened(self, tool: str, content: Content, node_id: str) -> Content:
         """The content with its texts cut as the tool says; the same one where nothing is cut."""
@@ -239,9 +244,6 @@ class Transcript:
         while place and messages[place - 1].role == "tool" and self.order.get(messages[place - 1].tool_call_id or "", -1) > own:
             place -= 1
         messages.insert(place, result)
-
-    def _count_repeat(self, tool: str, arguments: Any, result: Any) -> None:
-        self.repeats = repeated(self.repeats, tool, arguments, result)
 
     def _protocol_error(self, payload: Any) -> None:
         note, code = payload.get("detail", ""), str(payload.get("code"))
@@ -271,6 +273,8 @@ def goal_content(payload: Any) -> Content:
 
 def result_content(result: Any) -> Content:
     """The content of a tool's result: its parts, where it is `{"parts": [{type, ...}, ...]}` and nothing else, or its text."""
+    if isinstance(result, str):
+        return result
     record = cast("Json", result) if type(result) is dict else {}
     parts: Any = record["parts"] if record.keys() == {"parts"} else None
     if type(parts) is not list or not parts:

@@ -23,7 +23,7 @@ def is_clean(text: str) -> bool:
 
 def mend(text: str) -> str:
     """`text` with paired surrogates joined and lone ones replaced by U+FFFD."""
-    if is_clean(text):
+    if text.isascii() or is_clean(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
@@ -49,7 +49,7 @@ class Mender:
 
     def feed(self, piece: str) -> str:
         """What can be passed on now, perhaps ""."""
-        if not self._held and is_clean(piece):
+        if not self._held and (piece.isascii() or is_clean(piece)):
             return piece
         piece, self._held = self._held + piece, ""
         if piece and ord(piece[-1]) in _HIGH:
@@ -59,4 +59,4 @@ class Mender:
     def end(self) -> str:
         """The half still waiting, mended; nothing follows it."""
         held, self._held = self._held, ""
-        return mend(held)
+        return mend(held) if held else ""

@@ -73,7 +73,8 @@ class EventBuffer:
         self._events: list[dict[str, Any]] = []
         self._pieces: list[str] = []
         self._timer: asyncio.Handle | None = None
-        self._hurried = False
+        self._hurry: asyncio.Handle | None = None
+        self._now, self._time = -1, ""
         self._flushing: asyncio.Task[None] | None = None
         for message in told.unfinished:
             self.add(RunEvent(type="message_retracted", message_id=message))
@@ -101,7 +102,10 @@ class EventBuffer:
             first = self._first_of(event["message_id"])
         if self._pieces:
             self._join()
-        self._events.append({**event, "ts": iso(self._clock.now())})
+        now = int(self._clock.now() * 1000)
+        if now != self._now:
+            self._now, self._time = now, iso(now / 1000)
+        self._events.append({**event, "ts": self._time})
         if first or self._timer is None:
             self._soon(first=first)
 
@@ -109,9 +113,9 @@ class EventBuffer:
         """All that waits, and the number of the first; whoever takes it writes it."""
         if self._pieces:
             self._join()
-        if self._hurried and self._timer is not None:  # what was in a hurry goes along; what comes next is not
-            self._timer.cancel()
-            self._timer = None
+        if self._hurry is not None:  # what was in a hurry goes along; what comes next is not
+            self._hurry.cancel()
+            self._hurry = None
         events, self._events = self._events, []
         first = self._next
         self._next += len(events)
@@ -119,9 +123,10 @@ class EventBuffer:
 
     async def close(self) -> None:
         """Let a flush under way end; none begins after."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for waiting in (self._timer, self._hurry):
+            if waiting is not None:
+                waiting.cancel()
+        self._timer = self._hurry = None
         if self._flushing is not None:
             await asyncio.gather(self._flushing, return_exceptions=True)
 
@@ -147,16 +152,18 @@ class EventBuffer:
         return True
 
     def _soon(self, *, first: bool) -> None:
-        if first and self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._timer is None:
-            loop = asyncio.get_running_loop()
-            self._hurried = first
-            self._timer = loop.call_soon(self._due) if first else loop.call_later(FLUSH_SECONDS, self._due)
+        loop = asyncio.get_running_loop()
+        if not first:
+            self._timer = loop.call_later(FLUSH_SECONDS, self._later)
+        elif self._hurry is None:
+            self._hurry = loop.call_soon(self._due)
+
+    def _later(self) -> None:
+        self._timer = None
+        self._due()
 
     def _due(self) -> None:
-        self._timer = None
+        self._hurry = None
         if self._events:
             self._flushing = asyncio.create_task(self._write())
 

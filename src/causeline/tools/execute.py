@@ -121,7 +121,9 @@ async def execute(
         nonlocal made
         made = number
         deadline = None if timeout is None else time.monotonic() + timeout
-        own = replace(context, attempt=context.attempt + number - 1, deadline=_earlier(deadline, context.deadline))
+        deadline, own = _earlier(deadline, context.deadline), context
+        if number > 1 or deadline != context.deadline:
+            own = replace(context, attempt=context.attempt + number - 1, deadline=deadline)
         return await bounded(_contained(tool, given, own), timeout)
 
     try:

@@ -7,7 +7,7 @@ same in every process (sets are sorted). What has no JSON form is refused by nam
 import base64
 import numbers
 from collections import UserString, deque
-from collections.abc import Mapping, Sequence, ValuesView
+from collections.abc import Callable, Mapping, Sequence, ValuesView
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta
@@ -20,6 +20,7 @@ from causeline.models.unicode_text import is_clean
 
 _MANY = ("__len__", "__array__", "__dataframe__")
 """What holds many values often prints a few of them as if they were all, so its text is not taken for it."""
+_type: Callable[[Any], Any] = type  # as `type`, but a checker does not take it for a proof about the argument
 DEPTH = 100
 """Containers inside containers; the log wraps arguments and results in a few more."""
 
@@ -53,7 +54,7 @@ def visible_text(text: str) -> str:
 
 
 def _plain(value: Any, place: str, depth: int) -> Any:
-    kind: type = type(value)
+    kind = _type(value)
     if kind is str or kind is int or value is None or kind is bool:
         return value
     if kind is float:

@@ -65,10 +65,10 @@ class InMemoryStore:
         if on_busy == "cancel":
             for other in list(session.active.values()):
                 self._cancel(other, run.created_at)
-        row = rules.as_queued(run) if waits else rules.as_running(run, run.at or session.row.head)
+        row = rules.as_queued(run) if waits else rules.as_running(run, run.at or session.head)
         self._last += 1
         kept = KeptRun(replace(row, queue=self._last), session)
-        session.row = replace(session.row, updated_at=run.created_at)
+        session.updated_at = run.created_at
         self._kept.busy[run.owner, run.session] = session
         self._kept.runs[run.owner, run.id] = kept
         session.add(kept)
@@ -97,7 +97,7 @@ class InMemoryStore:
         begins = run.row.started_at is None
         run.change(status="running", holder=holder, epoch=epoch + 1)
         if begins:
-            run.change(started_at=at, base=run.row.at or run.session.row.head)
+            run.change(started_at=at, base=run.row.at or run.session.head)
             self._supersede(run)
         self._changed()
         return run.stored()
@@ -133,12 +133,12 @@ class InMemoryStore:
         if kept is None:
             kept = KeptSession(Session(id=session, owner=owner, head=None, created_at=at, updated_at=at))
             self._kept.sessions[owner, session] = kept
-        row = replace(kept.row, updated_at=at)
+        row, kept.updated_at = kept.row, at
         kept.row = replace(
             row, metadata=row.metadata if metadata is None else metadata, next_context=row.next_context if context is None else context
         )
         self._changed()
-        return kept.row
+        return kept.stored()
 
     # commits
 
@@ -170,7 +170,7 @@ class InMemoryStore:
     def _check(run: KeptRun, commit: Commit) -> None:
         """Everything that may refuse a commit."""
         row, session, checkpoint = run.row, run.session, commit.checkpoint
-        rules.check_fence(commit, status=row.status, epoch=row.epoch, last_event=len(run.events), head=session.row.head)
+        rules.check_fence(commit, status=row.status, epoch=row.epoch, last_event=len(run.events), head=session.head)
         if checkpoint is not None:
             if checkpoint.parent is not None and checkpoint.parent not in session.checkpoints:
                 raise refusals.no_checkpoint(checkpoint.parent, commit.session)
@@ -188,7 +188,7 @@ class InMemoryStore:
         for node in commit.nodes:
             session.nodes.setdefault(node.id, node)
         run.head = checkpoint.id
-        session.row = replace(session.row, head=checkpoint.id, updated_at=commit.at)
+        session.head, session.updated_at = checkpoint.id, commit.at
         if run.progress:
             run.progress = {key: piece for key, piece in run.progress.items() if key[0] > checkpoint.step}
 

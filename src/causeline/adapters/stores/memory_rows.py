@@ -14,12 +14,15 @@ Piece = tuple[int, tuple[str | int, ...], int]
 
 
 class KeptSession:
-    """A session with everything keyed by it. `active` are its queued and running runs in the order of the queue."""
+    """A session with everything keyed by it. `active` are its queued and running runs in the order of the queue. `head` and `updated_at`
+    are kept apart from the row, because each step changes them."""
 
-    __slots__ = ("active", "checkpoints", "interrupts", "nodes", "row", "running", "runs")
+    __slots__ = ("active", "checkpoints", "head", "interrupts", "nodes", "row", "running", "runs", "updated_at")
 
     def __init__(self, row: Session) -> None:
         self.row = row
+        self.head = row.head
+        self.updated_at = row.updated_at
         self.runs: dict[str, KeptRun] = {}
         self.active: dict[str, KeptRun] = {}
         self.running: KeptRun | None = None
@@ -34,6 +37,10 @@ class KeptSession:
             self.active[run.row.id] = run
         if run.row.status == "running":
             self.running = run
+
+    def stored(self) -> Session:
+        """The row as it is now."""
+        return replace(self.row, head=self.head, updated_at=self.updated_at)
 
     def ordered_checkpoints(self) -> Sequence[Checkpoint]:
         """Run by run, as they came. Runs of one session follow each other; only those of one that was loaded may be mixed."""
@@ -116,7 +123,7 @@ class KeptRows:
             return (piece for run in self._runs(wanted) for piece in run.progress.values())
         sessions = self._sessions(wanted)
         if kind is Session:
-            return (session.row for session in sessions)
+            return (session.stored() for session in sessions)
         if kind is Checkpoint:
             return (row for session in sessions for row in session.ordered_checkpoints())
         return (row for session in sessions for row in session.interrupts.values())

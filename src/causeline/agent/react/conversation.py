@@ -80,9 +80,8 @@ class Conversation:
 
     def fold(self, log: AgentState) -> Transcript:
         """Bring the transcript up to the log. Costs what was added since the last call."""
-        self.log, nodes = log, log.nodes
-        for position in range(self.folded, len(nodes)):
-            node = nodes[position]
+        self.log, nodes = log, log.since(self.folded)
+        for node in nodes:
             self.transcript.add(node)
             if self.completion is not None:
                 self.completion.fold(node)
@@ -90,7 +89,7 @@ class Conversation:
                 self.recalled = {}
             elif node.resource_key is not None:
                 self._take_up(node, *node.resource_key.split(":", 1))
-        self.folded = len(nodes)
+        self.folded += len(nodes)
         return self.transcript
 
     def _take_up(self, node: CausalNode, kind: str, place: str = "") -> None:

@@ -6,6 +6,7 @@ never keep the others from running.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -144,6 +145,7 @@ class ToolStep:
             self.ctx.emit(event)
 
         scope, options = self.talk.scope, self.talk.options
+        timeout = tool.timeout if tool.timeout is not None else options.tool_timeout
         return ToolContext(
             call_id=call.call_id,
             idempotency_key=call.idempotency_key,
@@ -154,7 +156,8 @@ class ToolStep:
             progress=progress,
             retrying=retrying,
             sub_run=below(self.ctx, scope, call),
-            timeout=tool.timeout if tool.timeout is not None else options.tool_timeout,
+            deadline=None if timeout is None else time.monotonic() + timeout,
+            timeout=timeout,
             retries=tool.retries or options.tool_retries,
             deps=scope.deps,
             memory=self.talk.memory.store(self.ctx.find(Memories)) if self.talk.memory is not None else None,

@@ -4,7 +4,7 @@ Law: whatever a node does wrong becomes an exception here or an outcome; nothing
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any, cast
@@ -20,6 +20,7 @@ from causeline.graph.node import PARKED, Context, Node, Outcome
 from causeline.policy import GiveUp, RetryPolicy, error_names
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+_type: Callable[[Any], Any] = type  # as `type`, but a checker does not take it for a proof about the argument
 _only_texts = frozenset[type]({str}).issuperset
 Attempts = tuple[Mapping[str, Any], ...]
 """The tries before the last: `{n, code, wait}` each."""
@@ -187,13 +188,14 @@ def _result(found: Any, node: Node, site: Site, tries: list[Mapping[str, Any]] |
             _may_leave_by(found, node, site)
         return VisitResult(found, attempts=tuple(tries) if tries else ())
     port: Any = found.port
-    if type(found.writes) is not dict or not _only_texts(map(type, found.writes)):
-        _check_writes(found.writes, site)
+    writes: Any = found.writes
+    if _type(writes) is not dict or not _only_texts(map(type, writes)):
+        _check_writes(writes, site)
     if type(port) is not str:
         raise BadOutcome(f"{site.name}: a port is a text, not {port!r:.80}", placement=site.name)
     if port not in site.routes:
         _may_leave_by(port, node, site)
-    return VisitResult(port, found.writes, question=found.question, attempts=tuple(tries) if tries else ())
+    return VisitResult(port, writes, question=found.question, attempts=tuple(tries) if tries else ())
 
 
 def _check_writes(writes: Any, site: Site) -> None:
