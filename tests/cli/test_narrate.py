@@ -86,7 +86,19 @@ def test_steps_are_told_when_asked_for():
     ],
 )
 def test_recall_says_how_much_from_where(citations, said):
-    assert say({"type": "memory_recalled", "citations": citations})[0] == said
+    assert say({"type": "memory_recalled", "kind": "recall", "citations": citations})[0] == said
+
+
+@pytest.mark.parametrize(
+    "told, line",
+    [
+        ({"citations": []}, "memory  nothing that fits\n"),
+        ({"citations": [{"key": "k"}]}, "memory  1 piece\n"),
+        ({"citations": [], "error": {"code": "unavailable", "message": "the disk is full"}}, "memory  not there: the disk is full\n"),
+    ],
+)
+def test_what_long_term_memory_has_is_told_apart(told, line):
+    assert say({"type": "memory_recalled", "kind": "memory", **told})[0] == line
 
 
 def test_a_sub_run_is_named():

@@ -19,6 +19,8 @@ from causeline.runtime.records import ACTIVE, Link, Run, RunPatch
 
 LINE, PAGE, PAGES = 400, 4_000, 64
 """Characters of one line, of a page as it is told; pages of a run. Of a longer run the first and the last pages are kept."""
+REMEMBER = "remember"
+"""Its notes are told for themselves."""
 _PLACE = 80
 """Characters that say where a line is from, about."""
 
@@ -123,9 +125,9 @@ def _said(kind: str, payload: Any) -> Iterator[tuple[str, str]]:
             yield ASKED, Message("user", goal_content(payload)).text
         case "inference":
             yield from _thought(payload)
-        case "tool_call":
+        case "tool_call" if payload["name"] != REMEMBER:
             yield f"called {payload['name']} with", result_text(payload["args"])
-        case "tool_result" if payload["tool"] != SEARCH_HISTORY:
+        case "tool_result" if payload["tool"] not in (REMEMBER, SEARCH_HISTORY):
             yield f"{payload['tool']} {'returned' if payload['ok'] else 'failed'}:", result_text(payload["result"])
         case "answer":
             yield ANSWERED, result_text(payload)

@@ -19,7 +19,7 @@ async def _search(arguments: Json, context: ToolContext) -> Any:
     found = await context.history(arguments["query"], arguments.get("k") or RUNS)
     if not found.text:
         return {"found": "", "note": "No earlier run has to do with this."}
-    return {"found": found.text, "note": _NOTE, "citations": [dict(citation) for citation in found.citations]}
+    return {"found": found.text, "note": _NOTE}
 
 
 search_history = schema_tool(

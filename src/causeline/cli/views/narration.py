@@ -174,6 +174,10 @@ class Narrator:
 
     def _recalled(self, event: "events.MemoryRecalled") -> Sequence[Piece]:
         cited = event["citations"]
+        if event["kind"] == "memory":
+            fault = (event.get("error") or {}).get("message")
+            told = f"not there: {fault}" if fault else counted(len(cited), "piece") if cited else "nothing that fits"
+            return self._line(f"memory  {told}", "quiet")
         runs = {one.get("run") for one in cited}
         if not cited:
             return self._line("recall  nothing from earlier runs", "quiet")
