@@ -34,6 +34,17 @@ class Question:
     limit: int
 
 
+class FoundItem(Protocol):
+    """A memory that was found: as a StoredItem, or one that reads its item when it is looked at."""
+
+    @property
+    def item(self) -> Item: ...
+    @property
+    def words(self) -> Sequence[str]: ...
+    @property
+    def vector(self) -> bytes | None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
     """What may be the answer, and what its ranking needs: how many items and words the collection has, and in how many items each
@@ -43,8 +54,8 @@ class Findings:
     items: int = 0
     words: int = 0
     frequencies: Mapping[str, int] = field(default_factory=dict[str, int])
-    lexical: Sequence[StoredItem] = ()
-    nearest: Sequence[StoredItem] = ()
+    lexical: Sequence[FoundItem] = ()
+    nearest: Sequence[FoundItem] = ()
 
 
 class MemoryBackend(Protocol):

@@ -48,7 +48,7 @@ def query_words(text: str) -> list[str]:
 
 def length(found: Sequence[str]) -> int:
     """How long a text is, for its score: words that say nothing do not count."""
-    return sum(word not in _SILENT for word in found)
+    return len(found) - sum(map(_SILENT.__contains__, found))
 
 
 def _stem(word: str) -> str:
@@ -81,11 +81,16 @@ def weights(query: Sequence[str], frequencies: Mapping[str, int], items: int) ->
     return {word: math.log(1 + (max(items, n) - n + 0.5) / (n + 0.5)) for word in query for n in (frequencies.get(word, 0),)}
 
 
-def score(weight: Mapping[str, float], counts: Mapping[str, int], length: int, usual: float) -> float:
-    """BM25 of one text as a share of the best there can be: 0 where no word fits, below 1. `counts` say how often the text has
-    each word, `length` how many words it has, `usual` how many a text has on average."""
+def score(weight: Mapping[str, float], found: Sequence[str], usual: float) -> float:
+    """BM25 of one text, by its words, as a share of the best there can be: 0 where no word fits, below 1. `usual` is the length that a
+    text has on average."""
     best = sum(weight.values())
     if not best:
         return 0.0
-    room = _SATURATION * (1 - _LENGTH + _LENGTH * length / max(usual, 1.0))
-    return sum(worth * counts[word] / (counts[word] + room) for word, worth in weight.items() if counts.get(word)) / best
+    room = _SATURATION * (1 - _LENGTH + _LENGTH * length(found) / max(usual, 1.0))
+    total = 0.0
+    for word, worth in weight.items():
+        count = found.count(word)
+        if count:
+            total += worth * count / (count + room)
+    return total / best

@@ -20,6 +20,8 @@ from causeline.runtime.store import Store
 
 TOKENS = 1000
 RUNS = 5
+RANKED = 8
+"""Pages a run that are put in order where something is asked for."""
 NEWEST = 4
 """Pages a run that are looked at where nothing is asked for; a session's runs are short as a rule."""
 CHARACTERS_PER_TOKEN = 4
@@ -70,7 +72,7 @@ class LogRecall:
         question = Question(namespace=namespace, words=asked, now=_NEVER, limit=most * PAGES if asked else most * NEWEST)
         findings = await self._store.memory().search((owner, "runs"), question)
         by_run: dict[str, list[Item]] = {}
-        for item in ranked(question, findings, most * PAGES, FLOOR):
+        for item in ranked(question, findings, most * RANKED, FLOOR):
             by_run.setdefault(item.value["run"], []).append(item)
         return [sorted(items[:wanted], key=lambda item: item.key) for items in list(by_run.values())[:most]]
 

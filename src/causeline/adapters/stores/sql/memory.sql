@@ -1,8 +1,8 @@
 -- Memories. `words` as a parameter are words as they are found, `<collection>_<word>`, separated by blanks.
 
 -- name: memory_set_lock
-INSERT INTO memory_set (owner, name, items, words) VALUES ($1, $2, 0, 0)
-ON CONFLICT (owner, name) DO UPDATE SET items = memory_set.items
+INSERT INTO memory_set (owner, name, items, words) VALUES ($1, $2, $3, $4)
+ON CONFLICT (owner, name) DO UPDATE SET items = memory_set.items + excluded.items, words = memory_set.words + excluded.words
 RETURNING no
 
 -- name: memory_set_count

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from causeline.adapters.stores.sql import encoding
 from causeline.adapters.stores.sql.operation import Operation
-from causeline.memory.backend import CANDIDATES, COMMON, Collection, Findings, Question, rarest
+from causeline.memory.backend import CANDIDATES, COMMON, Collection, Findings, FoundItem, Question, rarest
 from causeline.memory.items import Item, StoredItem, fits
 from causeline.memory.lexical import length
 from causeline.memory.vectors import far, signature
@@ -21,6 +21,8 @@ Index = Callable[[int, int, bytes], Operation[None]]
 """Gives the vector of an item, by its number and its collection, to what compares vectors."""
 Near = Callable[[int, Sequence[bytes], str, bytes, int], Operation[list[int]]]
 """The numbers of at most so many items of a collection and a range of namespaces, alive now, whose vectors are the nearest."""
+DIGESTS = "runs"
+"""The collections of digests of runs, which do not expire."""
 _LAST = 2**62
 _FETCHED = 100
 
@@ -64,32 +66,34 @@ def columns(row: StoredItem) -> Sequence[Any]:
 
 def put(where: Collection, rows: Sequence[Sequence[Any]], index: Index | None = None) -> Operation[None]:
     """Keep items, each in the place of an older one; what has expired meanwhile makes room. Vectors are also given to `index`."""
-    ((collection,),) = yield "memory_set_lock", where
-    items = length = 0
+    ((collection,),) = yield "memory_set_lock", (*where, len(rows), sum(row[4] for row in rows))
+    gone: list[Sequence[Any]] = []
     for row in rows:
-        gone = list((yield "memory_remove", (collection, *row[:2])))
-        gone += yield "memory_remove_expired", (collection, row[2])
-        yield from _unlist(collection, gone)
-        ((number,),) = yield "memory_add", (collection, *row[:7])
-        yield "memory_words_add", (number, _found_by(collection, row[5]))
+        old = list((yield "memory_remove", (collection, *row[:2])))
+        if where[1] != DIGESTS:
+            old += yield "memory_remove_expired", (collection, row[2])
+        yield from _unlist(collection, old)
+        gone += old
+        found_by = _found_by(collection, row[5])
+        ((number, is_found),) = yield "memory_add", (collection, *row[:7], found_by)
+        if not is_found:
+            yield "memory_words_add", (number, found_by)
         if row[7] is not None:
             yield "memory_vector_add", (number, collection, signature(row[7]), row[7])
             if index is not None:
                 yield from index(number, collection, row[7])
-        items += 1 - len(gone)
-        length += row[4] - sum(old[1] for old in gone)
-    yield "memory_set_count", (collection, items, length)
+    yield from _discount(collection, gone)
 
 
 def clear(where: Collection, namespace: tuple[str, ...]) -> Operation[None]:
     """Remove a namespace with all below it."""
-    ((collection,),) = yield "memory_set_lock", where
+    ((collection,),) = yield "memory_set_lock", (*where, 0, 0)
     gone = yield "memory_remove_below", (collection, *_range(namespace))
     yield from _forget(collection, gone)
 
 
 def _delete(where: Collection, namespace: bytes, key: bytes) -> Operation[bool]:
-    ((collection,),) = yield "memory_set_lock", where
+    ((collection,),) = yield "memory_set_lock", (*where, 0, 0)
     gone = yield "memory_remove", (collection, namespace, key)
     yield from _forget(collection, gone)
     return bool(gone)
@@ -97,6 +101,11 @@ def _delete(where: Collection, namespace: bytes, key: bytes) -> Operation[bool]:
 
 def _forget(collection: int, gone: Sequence[Sequence[Any]]) -> Operation[None]:
     yield from _unlist(collection, gone)
+    yield from _discount(collection, gone)
+
+
+def _discount(collection: int, gone: Sequence[Sequence[Any]]) -> Operation[None]:
+    """Count removed items no more."""
     if gone:
         yield "memory_set_count", (collection, -len(gone), -sum(row[1] for row in gone))
 
@@ -133,7 +142,7 @@ def search(where: Collection, question: Question, near: Near | None = None) -> O
     frequencies: dict[str, int] = {}
     for word in question.words:
         ((frequencies[word],),) = yield "memory_word_count", (f"{collection}_{word}", COMMON)
-    lexical: list[StoredItem] = []
+    lexical: list[FoundItem] = []
     chosen = rarest(frequencies)
     if chosen:
         words = " ".join(f"{collection}_{word}" for word in chosen)
@@ -144,9 +153,9 @@ def search(where: Collection, question: Question, near: Near | None = None) -> O
     return Findings(items=items, words=length, frequencies=frequencies, lexical=lexical, nearest=nearest)
 
 
-def _newest(query: str, first: Any, question: Question, most: int) -> Operation[list[StoredItem]]:
+def _newest(query: str, first: Any, question: Question, most: int) -> Operation[list[FoundItem]]:
     """The newest rows of a query that the filter lets through."""
-    found: list[StoredItem] = []
+    found: list[FoundItem] = []
     before = _LAST
     while True:
         rows = yield query, (first, *_range(question.namespace), question.now, before, most)
@@ -156,7 +165,7 @@ def _newest(query: str, first: Any, question: Question, most: int) -> Operation[
         before = rows[-1][6]
 
 
-def _nearest(collection: int, question: Question, near: Near | None) -> Operation[list[StoredItem]]:
+def _nearest(collection: int, question: Question, near: Near | None) -> Operation[list[FoundItem]]:
     if question.vector is None:
         return []
     size, most = len(question.vector), max(question.limit * 4, 50)
@@ -164,7 +173,7 @@ def _nearest(collection: int, question: Question, near: Near | None) -> Operatio
         ordered = yield from near(collection, _range(question.namespace), question.now, question.vector, most)
     else:
         ordered = yield from _sieved(collection, question, question.vector, most)
-    found: list[StoredItem] = []
+    found: list[FoundItem] = []
     for start in range(0, len(ordered), _FETCHED):
         numbers = ordered[start : start + _FETCHED]
         places = ", ".join(f"${place}" for place in range(2, len(numbers) + 2))
@@ -184,11 +193,30 @@ def _sieved(collection: int, question: Question, vector: bytes, most: int) -> Op
     return [number for _, number in (sorted(distances) if question.filter else nsmallest(most, distances))]
 
 
-def _let_through(rows: Sequence[Sequence[Any]], question: Question) -> Iterator[StoredItem]:
+def _let_through(rows: Sequence[Sequence[Any]], question: Question) -> Iterator[FoundItem]:
     for row in rows:
-        item = _item(row)
-        if fits(item.value, question.filter):
-            yield StoredItem(item=item, words=row[5].decode().split(), vector=row[7])
+        found = _FoundRow(row)
+        if not question.filter or fits(found.item.value, question.filter):
+            yield found
+
+
+class _FoundRow:
+    """See `FoundItem`: of the rows that are looked at few are told, so their bodies are read when they are."""
+
+    __slots__ = ("_read", "_row", "vector", "words")
+
+    def __init__(self, row: Sequence[Any]) -> None:
+        self._row = row
+        self._read: Item | None = None
+        self.words: Sequence[str] = row[5].decode().split()
+        self.vector: bytes | None = row[7]
+
+    @property
+    def item(self) -> Item:
+        """The item itself."""
+        if self._read is None:
+            self._read = _item(self._row)
+        return self._read
 
 
 def _item(row: Sequence[Any]) -> Item:

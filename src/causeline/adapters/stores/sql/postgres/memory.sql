@@ -2,10 +2,7 @@
 
 -- name: memory_add
 INSERT INTO memory (collection, namespace, key, created_at, expires_at, length, words, body, found_by)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, '') RETURNING no
-
--- name: memory_words_add
-UPDATE memory SET found_by = array_to_tsvector(array_remove(string_to_array($2, ' '), '')) WHERE no = $1
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, array_to_tsvector(array_remove(string_to_array($9, ' '), ''))) RETURNING no, 1
 
 -- name: memory_words_remove
 SELECT $1::BIGINT, $2::TEXT

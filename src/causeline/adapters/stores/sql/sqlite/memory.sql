@@ -1,8 +1,9 @@
 -- Memories, as FTS5 finds them.
 
+-- What is found by words is a table of its own here: the second column says whether `$9` is in it already.
 -- name: memory_add
-INSERT INTO memory (collection, namespace, key, created_at, expires_at, length, words, body) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-RETURNING no
+INSERT INTO memory (collection, namespace, key, created_at, expires_at, length, words, body)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8 WHERE $9 IS NOT NULL RETURNING no, 0
 
 -- name: memory_words_add
 INSERT INTO memory_words (rowid, words) VALUES ($1, $2)
