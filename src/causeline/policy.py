@@ -105,10 +105,11 @@ def error_names(error: BaseException) -> frozenset[str]:
 
 def iso(seconds: float) -> str:
     """UTC seconds as `YYYY-MM-DDTHH:MM:SS.mmmZ`."""
-    return _iso(int(seconds * 1000))
+    whole, milliseconds = divmod(int(seconds * 1000), 1000)
+    return f"{_to_the_second(whole)}.{milliseconds:03d}Z"
 
 
 @lru_cache(maxsize=64)
-def _iso(milliseconds: int) -> str:
-    """Many things happen in one millisecond, and writing a date costs as much as all else about an event."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")[:23] + "Z"
+def _to_the_second(seconds: int) -> str:
+    """Many things happen in one second, and writing a date costs as much as all else about an event."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from causeline.causal.canonical import InvalidValue, canonical
 from causeline.causal.causal_node import CausalNode, check_time
-from causeline.causal.identity import check_key, check_kind
+from causeline.causal.identity import KINDS, check_key, check_kind
 from causeline.causal.state import AgentState
 
 
@@ -34,7 +34,8 @@ def apply(state: AgentState, appends: Sequence[Append], created_at: str) -> list
     contents: list[bytes] = []
     earlier: set[int] = set()
     for index, append in enumerate(appends):
-        check_kind(append.kind)
+        if append.kind not in KINDS:
+            check_kind(append.kind)
         if append.resource_key is not None:
             check_key(append.resource_key)
         contents.append(canonical(append.payload))

@@ -24,9 +24,11 @@ _LOOKED_AT = frozenset[type]({list, dict, float})
 def decode(data: bytes) -> Any:
     """The value whose canonical bytes are `data`; integers of any size come back exact."""
     try:
-        value = orjson.loads(data)
+        value: Any = orjson.loads(data)
     except orjson.JSONDecodeError:  # an integer beyond the largest float
         return json.loads(data, parse_int=parse_integer)
+    if _type(value) is str or (_type(value) is dict and _LOOKED_AT.isdisjoint(map(type, value.values()))):
+        return value
     # orjson reads an integer beyond 64 bits as a float, so a float that large may have been one.
     return json.loads(data, parse_int=parse_integer) if has_rounded(value) else value
 

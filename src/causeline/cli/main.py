@@ -1,13 +1,11 @@
 """The command table, and the one place where errors become messages and exit codes.
 
-Law: importing this module loads no command. A command's module is imported when it is called, or when the list
-of all commands is asked for.
+Law: importing this module loads no command. A command's module is imported when it is called.
 """
 
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
@@ -16,13 +14,41 @@ from typer.core import TyperGroup
 from causeline.cli.views.error_report import report, set_debug
 from causeline.cli.views.terminal import harden_streams
 
-_PANELS: Mapping[str, Sequence[str]] = {
-    "Begin": ("demo", "new"),
-    "Run": ("run", "chat", "answer", "resume", "cancel", "fork", "replay", "worker", "serve", "mcp"),
-    "Look": ("sessions", "runs", "show", "watch", "why", "recall", "query", "history", "diff"),
-    "Keep": ("export", "import", "verify", "delete", "migrate"),
-    "Check": ("check", "graph"),
+_PANELS: Mapping[str, Mapping[str, str]] = {
+    "Begin": {"demo": "Watch an agent work, die, come back and remember.", "new": "Write a small agent into a new directory."},
+    "Run": {
+        "run": "Ask an agent, and watch it work.",
+        "chat": "Talk to an agent, turn by turn.",
+        "answer": "Answer an open question.",
+        "resume": "Go on with a run whose process is gone.",
+        "cancel": "Ask a run to stop, and wait until it has.",
+        "fork": "Start a new run from an earlier checkpoint.",
+        "replay": "Go through a run again; show what differs from then.",
+        "worker": "Drive the runs that nobody drives, until told to stop.",
+        "serve": "Serve agents over HTTP: /v1, AG-UI at /ag-ui, /docs.",
+        "mcp": "Offer an agent as a tool over the Model Context Protocol.",
+    },
+    "Look": {
+        "sessions": "List the sessions, newest last.",
+        "runs": "List runs, newest last, with their open questions.",
+        "show": "Print the trace of a session, or its causal graph.",
+        "watch": "Follow a run, wherever it is driven.",
+        "why": "Print what the model had read when it said something.",
+        "recall": "Print what a later run would be told of earlier ones.",
+        "query": "Ask the provenance of what was done, in SPARQL.",
+        "history": "Print every version of a file, a resource or a note.",
+        "diff": "Print what only one of two logs has.",
+    },
+    "Keep": {
+        "export": "Write a session as one file.",
+        "import": "Verify an export whole, then take it in.",
+        "verify": "Check an export: its bytes, every id and every link.",
+        "delete": "Remove a session and all that belongs to it, for good.",
+        "migrate": "Bring the schema of a store up to date.",
+    },
+    "Check": {"check": "List everything that is wrong with an agent's file.", "graph": "Check and draw graph documents."},
 }
+"""The commands with a line on each: the list of all of them is printed without loading any."""
 COMMANDS = tuple(name for names in _PANELS.values() for name in names)
 _HOMES = {"demo": "demo", "import": "commands.import_"}
 _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
@@ -48,9 +74,9 @@ class _Table(TyperGroup):
         return _load(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        for panel, names in _PANELS.items():
+        for panel, commands in _PANELS.items():
             with formatter.section(panel):
-                formatter.write_dl([(name, self.get_command(ctx, name).get_short_help_str(formatter.width - 14)) for name in names])
+                formatter.write_dl(list(commands.items()))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         self.commands = dict.fromkeys(COMMANDS)  # the names from which a misspelt one is guessed
@@ -83,6 +109,8 @@ def _debug_option() -> Any:
 
 def _print_version(value: bool) -> None:
     if value:
+        from importlib.metadata import version  # noqa: PLC0415 - takes a while, and is asked for seldom
+
         print(f"causeline {version('causeline')}")
         raise typer.Exit
 

@@ -33,6 +33,10 @@ class Outcome:
         return cls(PARKED, {} if writes is None else writes, question)
 
 
+def _nobody_listens(_event: Any) -> None:
+    return None
+
+
 class Context:
     """What a node is handed for one visit.
 
@@ -40,16 +44,17 @@ class Context:
     was paused and has been answered. `path` leads from the top-level placement down to this one (names and item
     indexes). `step` counts top-level visits from 0: it is the same when the visit is made again after a crash. `attempt` counts from 1.
     `deadline` is in seconds on the execution's monotonic clock. `deps` is the caller's own object (`execute(deps=...)`), never stored.
+    `emit(event)` hands plain JSON to whoever follows this execution; it may be called from a thread.
     """
 
     __slots__ = (
-        "_emit",
         "_reducers",
         "_services",
         "answer",
         "attempt",
         "deadline",
         "deps",
+        "emit",
         "index",
         "item",
         "path",
@@ -70,7 +75,7 @@ class Context:
         index: int | None = None,
         answer: Any = None,
         deadline: float | None = None,
-        emit: Callable[[Any], None] | None = None,
+        emit: Callable[[Any], None] = _nobody_listens,
         services: Mapping[type, object] = _NO_SERVICES,
         deps: Any = None,
         reducers: Mapping[str, Any] = _NO_REDUCERS,
@@ -84,15 +89,11 @@ class Context:
         self.index = index
         self.answer = answer
         self.deadline = deadline
-        self._emit = emit
+        self.emit = emit
+        """Hand plain JSON to whoever follows this execution; nothing happens if nobody does. May be called from a thread."""
         self._services = services
         self.deps = deps
         self._reducers = reducers
-
-    def emit(self, event: Any) -> None:
-        """Hand plain JSON to whoever follows this execution; nothing happens if nobody does. May be called from a thread."""
-        if self._emit is not None:
-            self._emit(event)
 
     def reducer(self, channel: str) -> str:
         """The name of the rule by which writes of a channel combine here, such as `append`."""

@@ -10,7 +10,7 @@ from contextlib import aclosing
 
 from causeline.errors import Misuse, Unavailable
 from causeline.models.failures import ModelError
-from causeline.models.model import Attempt, Delta, Model, Request, Retracted, ToolMode, is_content, preferred_mode
+from causeline.models.model import CONTENT, Attempt, Delta, Model, Request, Retracted, ToolMode, preferred_mode
 from causeline.models.retry_model import tries_of
 
 
@@ -42,7 +42,7 @@ class FallbackModel:
             try:
                 async with aclosing(model.stream(request)) as deltas:
                     async for delta in deltas:
-                        streamed = (streamed or is_content(delta)) and type(delta) is not Retracted
+                        streamed = (streamed or type(delta) in CONTENT) and type(delta) is not Retracted
                         yield delta
                 return
             except ModelError as error:

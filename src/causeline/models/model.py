@@ -154,12 +154,8 @@ class Attempt:
 
 Delta = TextDelta | ReasoningDelta | CallDelta | Usage | Served | Finish | Retracted | Attempt
 
-_CONTENT = frozenset({TextDelta, ReasoningDelta, CallDelta})
-
-
-def is_content(delta: Delta) -> bool:
-    """Whether a reader may have shown this delta to somebody, so that a new try has to take it back."""
-    return type(delta) in _CONTENT
+CONTENT = frozenset({TextDelta, ReasoningDelta, CallDelta})
+"""Deltas that a reader may have shown to somebody, so that a new try has to take them back."""
 
 
 @dataclass(frozen=True, slots=True)

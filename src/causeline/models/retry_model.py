@@ -10,7 +10,7 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from causeline.models.failures import ModelError
-from causeline.models.model import Attempt, Delta, Model, Request, Retracted, is_content
+from causeline.models.model import CONTENT, Attempt, Delta, Model, Request, Retracted
 from causeline.models.wrapper_model import WrapperModel
 from causeline.policy import Clock, GiveUp, RetryPolicy, error_names
 
@@ -36,7 +36,8 @@ class RetryModel(WrapperModel):
             try:
                 async with aclosing(self.inner.stream(attempt)) as deltas:
                     async for delta in deltas:
-                        streamed = (streamed or is_content(delta)) and type(delta) is not Retracted
+                        kind = type(delta)
+                        streamed = (streamed or kind in CONTENT) and kind is not Retracted
                         yield delta
                 return
             except ModelError as error:

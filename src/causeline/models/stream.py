@@ -94,14 +94,6 @@ class _Partial:
             return False
         return isinstance(parse_arguments("".join(self.pieces)), dict)
 
-    def add(self, piece: CallDelta) -> None:
-        if piece.name and piece.name != self.name:
-            self.name += piece.name
-        if piece.id and not self.id:
-            self.id = piece.id
-        if piece.arguments:
-            self.pieces.append(piece.arguments)
-
 
 class Fold:
     """Collects one reply. `add` every delta, then `reply()`; calling it early gives what there is so far."""
@@ -155,7 +147,12 @@ class Fold:
         self._at_index[piece.index] = call
         if piece.id and self._repeated.get(piece.index) is not piece:
             self._by_key[piece.index, piece.id] = call
-        call.add(piece)
+        if piece.name and piece.name != call.name:
+            call.name += piece.name
+        if piece.id and not call.id:
+            call.id = piece.id
+        if piece.arguments:
+            call.pieces.append(piece.arguments)
 
     def _open(self, piece: CallDelta) -> _Partial:
         self._repeated.pop(piece.index, None)

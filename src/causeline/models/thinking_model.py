@@ -11,6 +11,7 @@ from causeline.models.model import CallDelta, Delta, Finish, ReasoningDelta, Req
 from causeline.models.reasoning import Piece, ReasoningSplitter
 from causeline.models.wrapper_model import WrapperModel
 
+_PASSED_ON = frozenset({Served, ReasoningDelta, CallDelta})
 TAKEN_BACK = "reasoning"
 """The reason of a retraction that is no failure: the text was reasoning."""
 
@@ -22,19 +23,23 @@ class ThinkingModel(WrapperModel):
         sorter = _Sorter()
         async with aclosing(self.inner.stream(request)) as deltas:
             async for delta in deltas:
+                if type(delta) in _PASSED_ON:
+                    sorter.others.append(delta)
+                    yield delta
+                    continue
                 for sorted_delta in sorter.sort(delta):
                     yield sorted_delta
 
 
 class _Sorter:
-    """One reply's deltas, sorted anew. It keeps what would have to be told again."""
+    """One reply's deltas, sorted anew. `others` are those that would have to be told again."""
 
     def __init__(self) -> None:
         self._restart()
 
     def _restart(self) -> None:
         self._splitter = ReasoningSplitter()
-        self._others: list[Delta] = []
+        self.others: list[Delta] = []
         self._usage: Usage | None = None
 
     def sort(self, delta: Delta) -> list[Delta]:
@@ -47,8 +52,6 @@ class _Sorter:
                 self._restart()
             case Usage():
                 self._usage = delta
-            case Served() | ReasoningDelta() | CallDelta():
-                self._others.append(delta)
             case _:
                 pass
         return [delta]
@@ -58,7 +61,7 @@ class _Sorter:
         if not splitter.voided:
             return [_delta(piece) for piece in pieces]
         splitter.voided = False
-        again: list[Delta] = [Retracted(TAKEN_BACK), *self._others, ReasoningDelta(splitter.reasoning)]
+        again: list[Delta] = [Retracted(TAKEN_BACK), *self.others, ReasoningDelta(splitter.reasoning)]
         if self._usage is not None:  # Nothing was used up in vain: the fold would count it twice.
             again = [Usage(), *again, self._usage]
         return [*again, TextDelta(splitter.text)] if splitter.text else again

@@ -53,9 +53,9 @@ class RunInputs:
         begun.replay({channel: change for channel, change in delta.items() if channel in self.values})
         return {**delta, **{channel: {"op": "override", "value": begun.values[channel]} for channel in self.values}}
 
-    def heard(self, step: int, said: Sequence[Message], appends: Sequence[Append]) -> Sequence[Append]:
+    def heard(self, said: Sequence[Message], appends: Sequence[Append]) -> Sequence[Append]:
         """What the first step adds to the log: also what users said, where its node does not add that itself."""
-        if step or not self.values or any(append.kind == "goal" for append in appends):
+        if not self.values or any(append.kind == "goal" for append in appends):
             return appends
         spoken = [message for message in said if message.role == "user"]
         return [

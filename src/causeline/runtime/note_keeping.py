@@ -32,7 +32,7 @@ class NoteKeeping:
     def with_step(self, nodes: Sequence[CausalNode], step: int) -> Sequence[Any]:
         """What is committed with a step, as `Commit.memories`."""
         self.digest.add(step, nodes)
-        if self._notes is None or not _noted(nodes):
+        if self._notes is None or not nodes or not _noted(nodes):
             return ()
         try:
             return self._notes.kept(nodes, step, self._clock.now())
@@ -46,7 +46,7 @@ class NoteKeeping:
 
     async def after_step(self, nodes: Sequence[CausalNode], step: int) -> None:
         """Keep elsewhere what a committed step noted. A process that takes the run over does it again."""
-        if self._notes is None or not _noted(nodes):
+        if self._notes is None or not nodes or not _noted(nodes):
             return
         try:
             await self._notes.put(nodes, step, self._clock.now(), self._own)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from causeline.causal import AgentState, CausalNode, InvalidValue, apply, canonical, checkpoint_id
+from causeline.causal import AgentState, Append, CausalNode, InvalidValue, apply, canonical, checkpoint_id
 from causeline.errors import Invalid
 from causeline.events import RunEvent
 from causeline.graph import Emitted, Retry, Step
@@ -56,6 +56,7 @@ class Recorder:
         self.store = store
         self.run = run
         self.scope = scope
+        self._key = run.key
         self.document = document
         self.clock = clock
         self.head = start.head
@@ -175,19 +176,23 @@ class Recorder:
         """Commit one top-level visit. Its rows and events are made while nothing else can be written, so that no flush of
         events takes a part of it away."""
         async with self._writing:
-            self._may_write()
+            if self._failure is not None:
+                raise self._failure
             nodes = await self._take(step)
         await self.notes.after_step(nodes, step.index)
         if self._after_step is not None:
             self._after_step()
 
     async def _take(self, step: Step) -> Sequence[CausalNode]:
-        appends = self.inputs.heard(step.index, self.scope.input, step.writes.get(LOG) or ())
+        appends: Sequence[Append] = step.writes.get(LOG) or ()
+        if step.index == 0:
+            appends = self.inputs.heard(self.scope.input, appends)
         at = iso(self.clock.now())
         for append in appends:
             check_payload(append.kind, append.payload)
         nodes = apply(self._state, appends, at)
-        self._keep_calls(step.writes.get(CALLS) or ())
+        if step.writes.get(CALLS):
+            self._keep_calls(step.writes[CALLS])
         for append in appends:
             if append.kind == "tool_result":  # from here on the log has it
                 self._calls.pop(append.payload["call_id"], None)
@@ -202,8 +207,6 @@ class Recorder:
         return nodes
 
     def _keep_calls(self, calls: Sequence[Call]) -> None:
-        if not calls:
-            return
         for call in calls:
             row = self._unbegun(call) if self._draining is not None else call
             self._calls[call.call_id] = self._rows[call.call_id] = row
@@ -295,7 +298,8 @@ class Recorder:
         only_if_events: bool = False,
     ) -> None:
         async with self._writing:
-            self._may_write()
+            if self._failure is not None:
+                raise self._failure
             if (only_if_rows and not self._rows) or (only_if_events and not self.events):
                 return
             await self._commit(iso(self.clock.now()), progress=progress, patch=patch, memories=self.notes.with_end(patch))
@@ -312,10 +316,6 @@ class Recorder:
             if not task.cancelled():
                 task.exception()  # kept, and raised at the next write
             raise
-
-    def _may_write(self) -> None:
-        if self._failure is not None:
-            raise self._failure
 
     async def _commit(
         self,
@@ -363,4 +363,4 @@ class Recorder:
             self.steps = checkpoint.step + 1
             self._took_context = None
         if events:
-            self._publish(self.run.key, first, events)
+            self._publish(self._key, first, events)

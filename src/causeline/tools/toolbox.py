@@ -57,7 +57,8 @@ class Toolbox:
         self._given = tuple(_flat(tools))
         self._beside = tuple(beside) or skill_readers(self.skills)
         self._toolsets = OpenToolsets([thing for thing in self._given if not isinstance(thing, Tool)])
-        self._offered = offered if self._toolsets.toolsets else ()
+        self.toolsets: tuple[Toolset, ...] = self._toolsets.toolsets
+        self._offered = offered if self.toolsets else ()
         self._put_together(self._offered or ())
 
     def __iter__(self) -> Iterator[Tool]:
@@ -78,10 +79,6 @@ class Toolbox:
         """Whether this tool was given itself, and is not one that a toolset offers at the moment."""
         tool = self._tools.get(name)
         return tool is not None and any(tool is thing for thing in (*self._given, *self._beside))
-
-    @property
-    def toolsets(self) -> tuple[Toolset, ...]:
-        return self._toolsets.toolsets
 
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)

@@ -102,8 +102,9 @@ class Conversation:
 
     async def look_at_tools(self) -> None:
         """Once a round: toolsets may offer others than before."""
-        await self.toolbox.refresh()
-        self._specs = self.toolbox.specs()
+        if self.toolbox.toolsets:
+            await self.toolbox.refresh()
+            self._specs = self.toolbox.specs()
 
     async def system(self) -> str:
         """The system prompt of this run, with its variables filled in and the skills' texts; "" for none. It is asked for once, when the
@@ -150,6 +151,8 @@ class Conversation:
         if self.options.context_mode == "causal":
             view = project(self.log, self.transcript.question, self.options.context_tokens or CONTEXT_TOKENS)
             return self._asked([self._with_reasoning(Message.from_json(said)) for said in view.messages], None, {}), view.ids
+        if not self.recalled:
+            return self._asked(self._paired(), self._prompt(), {}), tuple(self.log.frontier)
         recalled = {kind: text for kind, (_, text) in self.recalled.items() if text}
         shown = (*self.log.frontier, *(self.recalled[kind][0] for kind in recalled))
         return self._asked(self._paired(), self._prompt(), recalled), shown
@@ -213,7 +216,7 @@ class Conversation:
         for index, call in enumerate(calls):
             tool = self.toolbox.get(call.name)
             client = tool is not None and tool.client
-            starts = tool is not None and call.id in first and self.starts_at_once(call)
+            starts = tool is not None and tool.needs_started and call.id in first and self.starts_at_once(call, tool)
             state = "awaiting" if client else "started" if starts else "pending"
             rows.append(
                 Call(
@@ -232,12 +235,11 @@ class Conversation:
             )
         return rows
 
-    def starts_at_once(self, call: ToolCall) -> bool:
-        """Whether a call runs without anybody's answer and could do harm if it ran twice."""
-        tool = self.toolbox.get(call.name)
-        if tool is None or tool.client or call.name == REMEMBER or isinstance(call.arguments, str):
+    def starts_at_once(self, call: ToolCall, tool: Tool) -> bool:
+        """Whether a call that could do harm if it ran twice runs without anybody's answer."""
+        if tool.client or tool.human or call.name == REMEMBER or isinstance(call.arguments, str):
             return False
-        return tool.needs_started and not tool.human and approves_all((tool.approval, self.options.tool_approval), call.name)
+        return approves_all((tool.approval, self.options.tool_approval), call.name)
 
     def segments(self, calls: Sequence[tuple[str, str]]) -> list[list[str]]:
         """Call ids in the groups that may run together, in order: an exclusive tool is a group of its own."""

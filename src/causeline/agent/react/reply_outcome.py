@@ -58,8 +58,8 @@ class ReplyOutcome:
 
     def outcome(self) -> Outcome:
         spoke = bool(self.text.strip())
-        only_notes = only_remember([call.name for call in self.calls]) and REMEMBER in self.talk.toolbox
-        if self.calls and not (spoke and only_notes):
+        only_notes = spoke and REMEMBER in self.talk.toolbox and only_remember([call.name for call in self.calls])
+        if self.calls and not only_notes:
             log = [self.inference, *self.asked, *self.faults]
             return Outcome("tools", {"log": log, "calls": self.talk.rows(self.calls, self.ctx.step)})
         if self.unread:

@@ -14,10 +14,12 @@ from causeline.errors import words_of
 from causeline.events import RunEvent
 from causeline.graph.engine.containment import from_outside
 from causeline.graph.node import Context
-from causeline.models.model import Attempt, CallDelta, Delta, ReasoningDelta, Reply, Retracted, TextDelta
+from causeline.models.model import Attempt, CallDelta, Delta, Finish, ReasoningDelta, Reply, Retracted, Served, TextDelta, Usage
 from causeline.models.stream import Fold
 from causeline.models.unicode_text import Mender, mend
 from causeline.run.scope import Patience
+
+_UNTOLD = frozenset({Served, Usage, Finish})
 
 
 class ReplyStream:
@@ -48,11 +50,15 @@ class ReplyStream:
             async with aclosing(deltas):
                 async for delta in deltas:
                     self.fold.add(delta)
-                    await self._tell(delta)
+                    if isinstance(delta, CallDelta):
+                        self._call(delta.index, delta.name, delta.arguments)
+                    elif type(delta) not in _UNTOLD:
+                        await self._tell(delta)
         except BaseException:
             self._retract()
             raise
-        await self._end_text()
+        if self._text is not None:
+            await self._end_text()
         self._end_reasoning()
         for index, mender in self._calls.items():
             self._say_late(mender, "tool_call_delta", index=index)
@@ -66,8 +72,6 @@ class ReplyStream:
                 await self._speak(text)
             case ReasoningDelta(text):
                 self._think(text)
-            case CallDelta(index, _, name, arguments):
-                self._call(index, name, arguments)
             case Retracted():
                 self._retract()
                 self._again()

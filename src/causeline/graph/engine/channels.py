@@ -154,7 +154,7 @@ class Channels:
             elif op == PLACE:
                 ready[channel] = folded(self.values.get(channel), change, channel)
             elif op != "keep":
-                reducer = self.reducer(channel, op)
+                reducer = self.reducers.get(channel) or self.reducer(channel, op)
                 if reducer.stored:
                     ready[channel] = reducer.apply(self.values.get(channel), value)
         return ready

@@ -125,11 +125,9 @@ class Control:
         self._spare: set[asyncio.Task[Any]] = set()
 
     def listen(self, deliver: Callable[[Event], Awaitable[None] | None] | None) -> None:
-        """Hand events to `deliver` from now on; None: to nobody. `tells` is True if anybody wants to know of finished work, `heard` if
-        anybody hears what nodes emit."""
+        """Hand events to `deliver` from now on; None: to nobody. `tells` is True if anybody wants to know of finished work."""
         self.deliver = deliver
         self.tells = self.journal is not None or deliver is not None or bool(self.observers)
-        self.heard = self.on_emit is not None or deliver is not None or bool(self.observers)
 
     def stop(self, why: Status, failure: Failure | None = None) -> None:
         """Stop everything soon; the first reason counts. A second stop also interrupts post phases. The caller, if it walks
@@ -271,12 +269,12 @@ class Control:
 
     def emit(self, path: Path, step: int, data: Any) -> None:
         """What `ctx.emit` calls for a visit, in whatever thread the node runs; what a journal refuses is raised there."""
+        if self.over or (self.on_emit is None and self.deliver is None and not self.observers):
+            return
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             self._emit_from_thread(path, step, data)
-            return
-        if self.over:
             return
         event = Emitted(step, path, data)
         if self.on_emit is not None:

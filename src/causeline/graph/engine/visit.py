@@ -88,7 +88,7 @@ async def call(
             index=index,
             answer=answer,
             deadline=control.deadline,
-            emit=partial(control.emit, path, step) if control.heard else None,
+            emit=partial(control.emit, path, step),
             services=control.services,
             deps=control.deps,
             reducers=reducers,
