@@ -207,7 +207,7 @@ async def test_a_kill_between_the_step_and_the_write_elsewhere_loses_nothing(mon
     monkeypatch.setattr(agent_memory, "PATIENCE", 0.05)  # a process that closes waits no longer for a memory that is gone
     store, items = InMemoryStore(), InMemoryItems()
     power, script = Power(store), [calls(keep("k", "green tea"), text="ok")]
-    async with stage(script, store=power, memory={"store": Slow(items, power)}) as s:
+    async with stage(script, store=power, memory={"store": Slow(items, power)}, grace=0) as s:
         run = await s.runtime.start(s.agent, "x", session="s")
         await power.gone.wait()
     second = Slow(items)
@@ -229,7 +229,7 @@ async def test_a_refused_step_keeps_nothing():
                 raise Unavailable("no")
             await super().commit(commit)
 
-    async with stage([calls(keep("k", "green tea"), text="ok")], store=Refusing(store), memory={}) as s:
+    async with stage([calls(keep("k", "green tea"), text="ok")], store=Refusing(store), memory={}, grace=0) as s:
         run = await s.runtime.start(s.agent, "x", session="s")
         with pytest.raises(Unavailable):
             await asyncio.wait_for(run.result(), 20)

@@ -72,8 +72,9 @@ class Scene:
         )
 
 
-def runtime(store: Store, *agents: Any, **more: Any) -> Runtime:
-    return Runtime(store, programs=agents, build=agent_of, **more)
+def runtime(store: Store, *agents: Any, grace: float = 0.0, **more: Any) -> Runtime:
+    """One that waits for nothing when it is left, unless it has `grace`."""
+    return Runtime(store, programs=agents, build=agent_of, grace=grace, **more)
 
 
 @asynccontextmanager

@@ -40,7 +40,7 @@ SCRIPT = [{"calls": [{"id": "a", "name": "wait", "arguments": {}}]}, {"text": "d
 
 class Worker:
     def __init__(self, world: World) -> None:
-        words = [sys.executable, "-m", "causeline.cli", "worker", "--agent", "agent.toml", "--store", world.url]
+        words = [sys.executable, "-m", "causeline.cli", "worker", "--agent", "agent.toml", "--store", world.url, "--grace", "0.1"]
         self.inner = subprocess.Popen(
             words, cwd=world.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
         )
@@ -56,7 +56,7 @@ async def test_sigterm_leaves_no_run_running(disk: World):
     for name, text in (("agent.toml", AGENT), ("tools.py", TOOLS), ("script.json", json.dumps(SCRIPT))):
         (disk.folder / name).write_text(text)
     agent = load_agent(disk.folder / "agent.toml")
-    async with opened(disk.url, agent, new=True) as runtime:
+    async with opened(disk.url, agent, new=True, grace=0) as runtime:
         for n in range(5):
             await runtime.start(agent, "go", session=f"s{n}", run_id=f"r{n}")
     (disk.folder / "started").write_text("")

@@ -53,8 +53,9 @@ class World:
         return self._shared or open_store(self.url)
 
     @asynccontextmanager
-    async def process(self, *agents: Program, owner: str = "default", clock: Any = None, store: Store | None = None):
-        async with Runtime(store or self.store(), owner=owner, programs=agents, build=agent_of, clock=clock) as runtime:
+    async def process(self, *agents: Program, owner: str = "default", clock: Any = None, store: Store | None = None, grace: float = 0.0):
+        """One that leaves at once when it leaves, unless it has `grace`."""
+        async with Runtime(store or self.store(), owner=owner, programs=agents, build=agent_of, clock=clock, grace=grace) as runtime:
             yield runtime
 
     @asynccontextmanager

@@ -15,7 +15,7 @@ from causeline.graph.engine.position import Pause
 from causeline.graph.engine.position_json import PositionMismatch
 from causeline.graph.engine.step_events import Emitted, Event, Failure, Journal, Limits, Progress, Result, Retry, Step, Tally
 from causeline.graph.engine.stream_channel import ChannelClosed, InnerFailed, StreamChannel
-from causeline.graph.node import Context, Node, Outcome, node
+from causeline.graph.node import Context, HandBack, Node, Outcome, node
 from causeline.policy import RetryPolicy
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "Failure",
     "Finding",
     "Graph",
+    "HandBack",
     "InnerFailed",
     "Journal",
     "Limits",

@@ -5,6 +5,7 @@ Law: a node sees the state read-only, and everything it wants to change it says 
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
@@ -37,6 +38,34 @@ def _nobody_listens(_event: Any) -> None:
     return None
 
 
+class HandBack(Misuse):
+    """Raised by a node that leaves its work to whoever goes on with the execution later, because nothing new begins any more
+    (`ctx.draining`). The visit does not count, and is made again. Raised at any other time it is a failure of the node."""
+
+    code = "handed_back"
+
+    def __init__(self, message: str = "this work is left to whoever goes on with the execution") -> None:
+        super().__init__(message)
+
+
+class Gate:
+    """Whether anything new may begin. `shut` from the moment an execution is told to drain. This one stays open."""
+
+    __slots__ = ("shut",)
+
+    def __init__(self) -> None:
+        self.shut = False
+
+    def giving_way(self, waits: Callable[[], bool]) -> AbstractContextManager[None]:
+        """What is awaited inside, while `waits` says so, is only a wait for something new to begin: it ends when the gate is shut, and
+        HandBack is raised."""
+        del waits
+        return nullcontext()
+
+
+_OPEN = Gate()
+
+
 class Context:
     """What a node is handed for one visit.
 
@@ -48,6 +77,7 @@ class Context:
     """
 
     __slots__ = (
+        "_gate",
         "_reducers",
         "_services",
         "answer",
@@ -79,6 +109,7 @@ class Context:
         services: Mapping[type, object] = _NO_SERVICES,
         deps: Any = None,
         reducers: Mapping[str, Any] = _NO_REDUCERS,
+        gate: Gate = _OPEN,
     ) -> None:
         self.state = state
         self.placement = placement
@@ -94,6 +125,17 @@ class Context:
         self._services = services
         self.deps = deps
         self._reducers = reducers
+        self._gate = gate
+
+    @property
+    def draining(self) -> bool:
+        """True when the execution is about to be handed back: what has begun may finish, and nothing new should begin. A node with much
+        left to do may raise HandBack then."""
+        return self._gate.shut
+
+    def giving_way(self, waits: Callable[[], bool]) -> AbstractContextManager[None]:
+        """See `Gate.giving_way`."""
+        return self._gate.giving_way(waits)
 
     def reducer(self, channel: str) -> str:
         """The name of the rule by which writes of a channel combine here, such as `append`."""

@@ -68,6 +68,10 @@ class Ledger(Protocol):
         """The calls of the latest reply that asked for tools, in call order, as the ledger knows them."""
         ...
 
+    def begin(self, calls: Sequence[Call]) -> None:
+        """These calls begin now. Raises HandBack where nothing new begins any more; what has been told as `started` still does."""
+        ...
+
     async def move(self, calls: Sequence[Call]) -> None:
         """Write these rows in one durable write. Raises Conflict if a row is not where a move may start."""
         ...

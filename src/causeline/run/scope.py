@@ -111,7 +111,8 @@ class Recall(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubRun:
-    """How a run below another one ended. `status` is succeeded, failed, cancelled or interrupted. `interrupts` are the questions that are
+    """How a run below another one ended. `status` is succeeded, failed, cancelled or interrupted; queued where this process hands its
+    runs back and it goes on elsewhere. `interrupts` are the questions that are
     open then, `usage` what each of the runs used that carried out the call in this run: `{run, usage}`."""
 
     run_id: str
@@ -138,6 +139,10 @@ class Patience(Protocol):
 
     async def waiting(self, step: int, seconds: float) -> None:
         """Put on record, before it begins, that step `step` waits this long for somebody who asked for it."""
+        ...
+
+    def is_waiting(self) -> bool:
+        """Whether such a wait is not over."""
         ...
 
     async def wait_out(self) -> None:

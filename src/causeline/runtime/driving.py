@@ -88,6 +88,11 @@ class Driving:
         """Whether the run is this process's to go on with: it executes it, or waits for the store in order to."""
         return key in self._driven or key in self._healing
 
+    @property
+    def closing(self) -> bool:
+        """Whether the runs of this process are being handed back."""
+        return self._closing
+
     def leaves(self, key: Key) -> bool:
         """Whether a run of this process is being handed back, so that it goes on elsewhere, and with it all that hangs on it."""
         driven = self._driven.get(key)
@@ -139,7 +144,7 @@ class Driving:
             await end_as_cancelled(self.store, self.feed, self.clock, claimed)
 
     async def close(self, grace: float = 0.0) -> None:
-        """Hand every run back, so that another process may go on at once: as soon as its calls that have begun are finished, at the latest
+        """Hand every run back, so that another process may go on at once: as soon as what has begun is finished, at the latest
         after `grace` seconds. Cancelling this leaves out the rest of the grace."""
         self._closing = True
         for task in self._healing.values():
@@ -155,9 +160,8 @@ class Driving:
 
     async def _hand_over(self, driven: _Driven, grace: float) -> None:
         if driven.loaded is not None and grace > 0:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(grace):
-                    await driven.loaded.recorder.drain()
+            driven.loaded.drain()
+            await asyncio.wait((driven.task,), timeout=grace)
         driven.leave()
         await asyncio.wait((driven.task,), timeout=STUBBORN_SECONDS)
 

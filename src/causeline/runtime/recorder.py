@@ -13,7 +13,7 @@ from typing import Any
 from causeline.causal import AgentState, Append, CausalNode, InvalidValue, apply, canonical, checkpoint_id
 from causeline.errors import Invalid
 from causeline.events import RunEvent
-from causeline.graph import Emitted, Retry, Step
+from causeline.graph import Emitted, HandBack, Retry, Step
 from causeline.graph import Progress as Finished
 from causeline.models.payload_checks import check_payload
 from causeline.policy import Clock
@@ -71,6 +71,7 @@ class Recorder:
         self._publish = publish
         self._state = start.state
         self._wait = start.wait
+        self._waits_until = 0.0
         self.inputs = start.inputs
         self._took_context = start.took_context
         self._calls = {call.call_id: call for call in (*start.calls, *start.carried)}
@@ -79,7 +80,8 @@ class Recorder:
         self.links: list[Link] | None = []
         """The commits of this process, as whoever reads them back would find them; None where they are too many to keep."""
         self._after_step: Callable[[], None] | None = None
-        self._draining: asyncio.Future[None] | None = None
+        self.draining = False
+        self._announced: set[str] = set()
         self._writing = asyncio.Lock()
         self._failure: BaseException | None = None
         self._started = clock.monotonic()
@@ -92,35 +94,27 @@ class Recorder:
 
     # stopping in good order
 
-    async def drain(self) -> None:
-        """Let no further call begin, and wait until those that have begun are finished."""
-        if self._draining is None:
-            self._draining = asyncio.get_running_loop().create_future()
-        self._settle()
-        await asyncio.shield(self._draining)
-
-    def _settle(self) -> None:
-        if self._draining is not None and not self._draining.done() and not self._begun():
-            self._draining.set_result(None)
-
-    def _begun(self) -> bool:
-        return any(call.state == "started" for call in self._calls.values())
+    def owes(self) -> bool:
+        """Whether calls count as started that have not begun: their reply was committed with the word that they do."""
+        return bool(self._announced)
 
     # the ledger
 
     def open_calls(self) -> Sequence[Call]:
         return sorted(self._calls.values(), key=lambda call: call.index)
 
+    def begin(self, calls: Sequence[Call]) -> None:
+        if self.draining and self._announced.isdisjoint(call.call_id for call in calls):
+            raise HandBack
+        self._announced.difference_update(call.call_id for call in calls)
+
     async def move(self, calls: Sequence[Call]) -> None:
-        if self._draining is not None and any(call.state == "started" for call in calls):
-            await asyncio.Event().wait()  # the run is about to be handed back, which cancels this
         for call in calls:
             self._calls[call.call_id] = self._rows[call.call_id] = call
         await self._whole(self._write())
 
     async def finish(self, call: Call) -> None:
         self._calls[call.call_id] = self._rows[call.call_id] = call
-        self._settle()
         for row in self._calls.values():
             if row.state not in FINISHED and not row.client:
                 break
@@ -164,13 +158,18 @@ class Recorder:
 
     async def waiting(self, step: int, seconds: float) -> None:
         until = {"until": self.clock.now() + seconds, "seconds": seconds}
+        self._waits_until = until["until"]
         await self._write(progress=(records.Progress(run=self.run.id, step=step, path=[], index=0, port=WAIT, writes=until),))
+
+    def is_waiting(self) -> bool:
+        return self.clock.now() < self._waits_until
 
     async def wait_out(self) -> None:
         wait, self._wait = self._wait, None
         if wait is not None:
-            rest = wait["until"] - self.clock.now()
-            await self.clock.sleep(max(0.0, min(rest, wait["seconds"])))
+            rest = max(0.0, min(wait["until"] - self.clock.now(), wait["seconds"]))
+            self._waits_until = self.clock.now() + rest
+            await self.clock.sleep(rest)
 
     async def step(self, step: Step) -> None:
         """Commit one top-level visit. Its rows and events are made while nothing else can be written, so that no flush of
@@ -208,9 +207,10 @@ class Recorder:
 
     def _keep_calls(self, calls: Sequence[Call]) -> None:
         for call in calls:
-            row = self._unbegun(call) if self._draining is not None else call
+            row = self._unbegun(call) if self.draining else call
             self._calls[call.call_id] = self._rows[call.call_id] = row
-        self._settle()
+            if row.state == "started":
+                self._announced.add(row.call_id)
 
     def _unbegun(self, call: Call) -> Call:
         """A call that a step would begin, where none may begin any more: whoever goes on with the run begins it."""

@@ -53,6 +53,11 @@ class Loaded:
     branch: Branch
     opening: RunEvent | None = None
 
+    def drain(self) -> None:
+        """Let what has begun finish, begin nothing new, and hand the run back then."""
+        self.recorder.draining = True
+        self.execution.drain()
+
     def cancel(self) -> None:
         """Stop soon. What the caller said is not lost: it is taken in first, with the run's first step."""
         if self.run.head is None and self.run.input and not self.recorder.steps:
@@ -153,12 +158,17 @@ class Runner:
         return Loaded(run, execution, recorder, branch, _opening(run, beginning, begun=left.told.next_number > 1))
 
     async def drive(self, loaded: Loaded) -> None:
-        """Execute to the end and record how it ended. Cancelling the task parks the run. Raises what kept it from being recorded."""
+        """Execute to the end and record how it ended. Draining it, or cancelling the task, parks the run. Raises what kept it from
+        being recorded."""
         run, recorder = loaded.run, loaded.recorder
         if loaded.opening is not None:
             recorder.emit(loaded.opening)
         try:
-            await self._end(run, recorder, await loaded.execution)
+            result = await loaded.execution
+            if loaded.execution.drained:
+                await asyncio.shield(self._park(recorder))
+                return
+            await self._end(run, recorder, result)
             self.warm.keep(run, self.program, loaded.branch, recorder.state, recorder.links)
         except asyncio.CancelledError:
             await asyncio.shield(self._park(recorder))

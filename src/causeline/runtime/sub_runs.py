@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from causeline.errors import Conflict
+from causeline.errors import Conflict, Misuse
 from causeline.events import RunEvent
 from causeline.models.messages import Message
 from causeline.run.ledger import Call
@@ -44,6 +44,10 @@ class RunsBelow:
                 if further is None:
                     break
                 run = further
+        except Misuse:
+            if not self._dispatch.driving.closing:
+                raise
+            return SubRun(run_id=run.id, session=run.session, status="queued", usage=used)
         except asyncio.CancelledError:
             if not self._dispatch.driving.leaves((scope.owner, scope.run_id)):
                 await asyncio.shield(self._dispatch.cancel(scope.owner, run.id))

@@ -40,8 +40,9 @@ class Executed:
     """What came of a call. `result` is exact JSON, an error text where not `ok`.
 
     `arguments` are what the tool was given (None if it did not run), `raw` the model's text where it did not parse,
-    `error` what was raised. `context_patch`, `resources` and `verification` are what the tool reported. Where `waits_for` has questions
-    to people, there is no result before they are answered. `tries` are the attempts that others followed: `{n, code, wait}`.
+    `error` what was raised. `context_patch`, `resources` and `verification` are what the tool reported. Where `waits_for` is not None
+    there is no result yet: before these questions to people are answered, or, with none, before the call's own run has ended elsewhere.
+    `tries` are the attempts that others followed: `{n, code, wait}`.
     """
 
     ok: bool
@@ -53,7 +54,7 @@ class Executed:
     context_patch: Json | None = None
     resources: Sequence[Resource] = ()
     verification: Json | None = None
-    waits_for: Sequence[Mapping[str, Any]] = ()
+    waits_for: Sequence[Mapping[str, Any]] | None = None
     tries: Sequence[Mapping[str, Any]] = ()
 
     @property

@@ -92,7 +92,8 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a tool returns whose result waits for people: the run below it has stopped with these open questions."""
+    """What a tool returns whose result is still to come: the run below it has stopped with these open questions to people; with none, it
+    was handed back, to be gone on with elsewhere."""
 
     questions: Sequence[Mapping[str, Any]]
 

@@ -26,6 +26,9 @@ class VisitLedger:
         """The rows in call order."""
         return sorted(self._calls.values(), key=lambda call: call.index)
 
+    def begin(self, calls: Sequence[Call]) -> None:
+        """They may: a visit whose results nobody keeps goes on to its end."""
+
     async def move(self, calls: Sequence[Call]) -> None:
         """Keep these rows."""
         self._calls.update((call.call_id, call) for call in calls)

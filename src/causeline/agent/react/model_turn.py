@@ -10,7 +10,7 @@ from causeline.agent.react.conversation import Conversation, Shown
 from causeline.agent.react.reply_outcome import ReplyOutcome
 from causeline.agent.react.reply_stream import ReplyStream
 from causeline.errors import CauselineError, Exhausted, words_of
-from causeline.graph.node import Context, Outcome
+from causeline.graph.node import Context, HandBack, Outcome
 from causeline.models.model import Reply, Usage
 
 
@@ -23,6 +23,8 @@ async def ask_model(ctx: Context, talk: Conversation) -> Outcome:
         reply, shown = await hear_reply(ctx, talk)
     except Exhausted as error:
         return _failed("tokens", error)
+    except HandBack:
+        raise
     except Exception as error:  # noqa: BLE001 - whatever a model raises ends the run in good order
         return _failed("model_error", error)
     return ReplyOutcome(ctx, talk, reply, shown).outcome()

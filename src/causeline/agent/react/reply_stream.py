@@ -34,6 +34,7 @@ class ReplyStream:
         self._on_token = talk.options.on_token
         self._attempt = -1
         self._failed = 0
+        self._waits = False
         self.id = ""
         self._text: Mender | None = None
         self._reasoning: Mender | None = None
@@ -45,10 +46,11 @@ class ReplyStream:
         """Tell of every delta, and return the whole reply. Closes the stream; raises what the model raises. A provider that asked
         for time gets the rest of it, also from a process that takes the run over."""
         if self._patience is not None:
-            await self._patience.wait_out()
+            with self._ctx.giving_way(self._patience.is_waiting):
+                await self._patience.wait_out()
         try:
             async with aclosing(deltas):
-                async for delta in deltas:
+                while (delta := await self._next(deltas)) is not None:
                     self.fold.add(delta)
                     if isinstance(delta, CallDelta):
                         self._call(delta.index, delta.name, delta.arguments)
@@ -66,6 +68,14 @@ class ReplyStream:
             self._talk.begun_anew(self._attempt)
         return self.fold.reply()
 
+    async def _next(self, deltas: AsyncGenerator[Delta, None]) -> Delta | None:
+        """The next delta, None at the end. Raises HandBack where the model only waits for another try, and none is to begin."""
+        if not self._waits or self._patience is None:
+            return await anext(deltas, None)
+        self._waits = False
+        with self._ctx.giving_way(self._patience.is_waiting):
+            return await anext(deltas, None)
+
     async def _tell(self, delta: Delta) -> None:
         match delta:
             case TextDelta(text):
@@ -78,6 +88,7 @@ class ReplyStream:
             case Attempt(code=code, wait=wait):
                 self._failed += 1
                 self._ctx.emit(RunEvent(type="model_retry", attempt=self._failed, wait=wait or 0.0, code=code))
+                self._waits = bool(wait)
                 if wait and self._patience is not None:
                     await self._patience.waiting(self._ctx.step, wait)
             case _:

@@ -29,7 +29,7 @@ def sub_run_tool(program: Any, name: str, description: str) -> Tool:
         ended = await context.sub_run(program, arguments["prompt"])
         if ended.status == "succeeded":
             return ended.answer
-        if ended.interrupts:
+        if ended.interrupts or ended.status == "queued":
             return Waiting(ended.interrupts)
         told = (ended.error or {}).get("message") or ended.stop_reason or "for no reason it gave"
         raise ToolError(f"{name} {ended.status}: {told} (run {ended.run_id})")

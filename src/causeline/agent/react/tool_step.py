@@ -19,7 +19,7 @@ from causeline.agent.react.sub_agents import below
 from causeline.causal import Append
 from causeline.errors import Invalid
 from causeline.events import RunEvent
-from causeline.graph.node import Context, Outcome
+from causeline.graph.node import Context, HandBack, Outcome
 from causeline.memory.long_term import Memories
 from causeline.models.transcript import repeated, result_text
 from causeline.run.ledger import FINISHED, Call, CallState, Ledger
@@ -52,6 +52,7 @@ class ToolStep:
         self.ledger = ledger
         self.calls: dict[str, Call] = {call.call_id: call for call in rows}
         self.questions: list[Mapping[str, Any]] = []
+        self._goes_on_elsewhere = False
 
     @classmethod
     def of(cls, ctx: Context, talk: Conversation, only: str | None = None) -> "ToolStep":
@@ -86,8 +87,7 @@ class ToolStep:
                 ready[call.call_id] = self._ready(call.call_id, tool, permission)
         if asked:
             await self.ledger.move(asked)
-        for group in self.talk.segments([(call_id, each.call.name) for call_id, each in ready.items()]):
-            await self._group([ready[call_id] for call_id in group])
+        await self._execute_all(ready)
 
     def _ready(self, call_id: str, tool: Tool | None, permission: Permission) -> _Ready:
         row = self.calls[call_id]
@@ -100,11 +100,20 @@ class ToolStep:
         if decided is not None and decided not in call.decisions:
             self.calls[call.call_id] = replace(call, decisions=[*call.decisions, decided])
 
+    async def _execute_all(self, ready: Mapping[str, _Ready]) -> None:
+        """Raises HandBack where a call is left to whoever goes on with the run."""
+        for group in self.talk.segments([(call_id, each.call.name) for call_id, each in ready.items()]):
+            await self._group([ready[call_id] for call_id in group])
+        if self._goes_on_elsewhere:
+            raise HandBack
+
     async def _group(self, calls: Sequence[_Ready]) -> None:
-        """Run calls side by side, at most `tool_concurrency` at once. Each batch is claimed with one write."""
+        """Run calls side by side, at most `tool_concurrency` at once. Each batch is claimed with one write. Raises HandBack where no
+        further one may begin."""
         width = self.talk.options.tool_concurrency
         for start in range(0, len(calls), width):
             batch = calls[start : start + width]
+            self.ledger.begin([ready.call for ready in batch])
             claims = [self._claimed(ready) for ready in batch if ready.needs_claim]
             if claims:
                 await self.ledger.move(claims)
@@ -131,8 +140,10 @@ class ToolStep:
             executed = self._remember(call)
         else:
             executed = await execute(tool, call.arguments, self._context(call, tool), prepared=ready.prepared)
-        if executed.waits_for:
-            await self._wait(call, executed.waits_for)
+        if executed.waits_for is not None:
+            if executed.waits_for:
+                await self._wait(call, executed.waits_for)
+            self._goes_on_elsewhere = self._goes_on_elsewhere or not executed.waits_for
             return
         await self._finish(call, executed, "succeeded" if executed.ok else "failed")
 

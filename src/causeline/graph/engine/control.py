@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from causeline.errors import CauselineError, Unavailable
 from causeline.graph.engine.binding import BoundDocument
 from causeline.graph.engine.containment import Crashed, from_outside
+from causeline.graph.engine.draining import Drain
 from causeline.graph.engine.step_events import Emitted, Event, Failure, Journal, LimitReached, Limits, Path, Retry, Status, Step
 from causeline.policy import Clock
 
@@ -72,10 +73,10 @@ class WalkTask:
 
 
 class Control:
-    """Shared by every frame of an execution. `halted` is why it must stop, None while it may run; `answers` are the answers to pauses
-    by key; `steps` is the index of the next top-level step, `offset` how many more the document has made; `rows` is the number of the last
-    Progress, `unwritten` those that do not count yet; `whole` says that the next step tells the whole position; `torn` is what a journal
-    raised: nothing counts from then on; `over` is True once nothing is told any more."""
+    """Shared by every frame of an execution. `halted` is why it must stop, None while it may run; `gate` is shut when nothing new is to
+    begin; `answers` are the answers to pauses by key; `steps` is the index of the next top-level step, `offset` how many more the document
+    has made; `rows` is the number of the last Progress, `unwritten` those that do not count yet; `whole` says that the next step tells the
+    whole position; `torn` is what a journal raised: nothing counts from then on; `over` is True once nothing is told any more."""
 
     def __init__(
         self,
@@ -109,6 +110,7 @@ class Control:
         self.unwritten: set[int] = set()
         self.whole = False
         self.deadline: float | None = None
+        self.gate = Drain(getattr(journal, "owes", None))
         self.halted: Status | None = None
         self.failure: Failure | None = None
         self.torn: BaseException | None = None
@@ -208,6 +210,8 @@ class Control:
 
     def failed(self, error: BaseException, walk: WalkTask, place: str) -> Exception:
         """What the walk caught as a failure of that place. Raises again what is none."""
+        if self.gate.hands_back(error):
+            raise error
         found = error if walk.halted else leaked(error, walk, place)
         if isinstance(found, Exception):
             return found

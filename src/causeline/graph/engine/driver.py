@@ -47,7 +47,7 @@ class VisitCount:
 class Frame(Commits):
     """One document under way: the top-level one, an embedded one, or that of a scatter item."""
 
-    __slots__ = ("count", "failure", "index", "item", "key", "walks")
+    __slots__ = ("count", "failure", "held", "index", "item", "key", "walks")
 
     def __init__(
         self,
@@ -70,16 +70,19 @@ class Frame(Commits):
         self.index = index
         self.count = count or VisitCount()
         self.failure: Failure | None = None
+        self.held = False
+        """True once something here was left for later."""
         self.walks: list[WalkTask] = []
 
     # -- the whole document
 
     async def run(self, walk: WalkTask) -> Status | None:
-        """Walk until nothing is left to run. None if this walk is to stop; `failure` says why it failed or stalled."""
+        """Walk until nothing is left to run. None if this walk is to stop, or has left something for later; `failure` says why it failed
+        or stalled."""
         plan = self.child.plan
         if self.position.pre < len(plan.pre) and not walk.halted:
             await self._pre(walk)
-        if self.failure is None and not walk.halted:
+        if self.failure is None and not walk.halted and not self.held:
             ready = [branch for branch in self.position.branches if self._may_run(branch)]
             if len(ready) == 1:
                 await self._follow(ready[0], walk)
@@ -96,6 +99,8 @@ class Frame(Commits):
             return None
         if self.failure is not None:
             return "failed"
+        if self.held:
+            return None
         if self.position.branches:
             return "interrupted"
         status = verdict(self.child.plan, self.position)
@@ -161,14 +166,23 @@ class Frame(Commits):
                 if ticks() >= control.breathe_at:
                     await control.breathe()
                     continue
+                if control.gate.shut and control.gate.holds():
+                    self.held = True
+                    return
                 branch = at
                 site = sites[branch.at]
                 self._enter(site)
                 result = await self._visit(branch, site, walk)
-                at = None if result is None else await self.commit(branch, site, result, walk)
+                if result is None:
+                    self.held = True
+                    return
+                at = await self.commit(branch, site, result, walk)
         except BaseException as error:
             name = sites[branch.at].name
             if control.caught(error, walk, name, self.path):
+                return
+            if control.gate.hands_back(error):
+                self.held = True
                 return
             if not isinstance(error, Exception):
                 raise
@@ -192,7 +206,7 @@ class Frame(Commits):
         except (LimitReached, JournalFailed, scatter_run.SourceBroken):
             raise
         except Exception as error:
-            if ERROR not in site.routes:
+            if ERROR not in site.routes or self.control.gate.hands_back(error):
                 raise
             return VisitResult(ERROR, {ERROR: failure_of(error, site.name, self.path).to_plain()}, attempts=tuple(tries or ()))
 
@@ -346,10 +360,15 @@ class Frame(Commits):
         plan = self.child.plan
         for number in plan.pre[self.position.pre :]:
             site = self.bound.sites[number]
+            self.held = self.control.gate.holds()
+            if self.held:
+                return
             try:
                 await self._phase(site, walk)
             except BaseException as error:
-                if not self.control.caught(error, walk, site.name, self.path):
+                if self.control.gate.hands_back(error):
+                    self.held = True
+                elif not self.control.caught(error, walk, site.name, self.path):
                     if not isinstance(error, Exception):
                         raise
                     self.failure = failure_of(error, site.name, self.path)
@@ -358,7 +377,7 @@ class Frame(Commits):
     async def _post(self, walk: WalkTask) -> None:
         """Post phases run on every way out. What they write counts only where the walk is over; where it can be
         resumed they run for their effects."""
-        over = not self.position.branches and not walk.halted
+        over = not self.position.branches and not walk.halted and not self.held
         for number in self.child.plan.post[self.position.post if over else 0 :]:
             site = self.bound.sites[number]
             try:

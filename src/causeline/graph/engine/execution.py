@@ -47,6 +47,16 @@ class Execution:
         if self._result is None:
             self._control.stop("cancelled")
 
+    def drain(self) -> None:
+        """Begin no further visit, item or try; what has begun finishes and counts. Where something is left then, the result says
+        `cancelled`, `drained` is True, and `saved()` can be gone on from. Returns at once."""
+        self._control.gate.shut_now()
+
+    @property
+    def drained(self) -> bool:
+        """True if it has ended because nothing new was to begin."""
+        return self._result is not None and self._result.status == "cancelled" and self._control.halted is None
+
     def __await__(self) -> Generator[Any, None, Result]:
         return self._outcome().__await__()
 
@@ -149,8 +159,7 @@ class Execution:
         control, frame = self._control, self._frame
         failure: Failure | None = frame.failure
         if status is None:
-            assert control.halted is not None
-            status, failure = control.halted, control.failure
+            status, failure = control.halted or "cancelled", control.failure
         asked = tuple(pauses(frame.child.plan, frame.position)) if status == "interrupted" else ()
         return Result(status, dict(frame.channels.values), failure, asked, tuple(control.warnings), self.saved)
 

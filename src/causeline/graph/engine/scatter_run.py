@@ -101,6 +101,7 @@ class ScatterRun:
         self.units = self.done = sum(state.tally.values())
         self.failed = state.tally.get(ERROR, 0)
         self.retried = state.retried
+        self.held = False
         self.broken: Exception | None = None
         self.fault: Exception | None = None
 
@@ -113,6 +114,9 @@ class ScatterRun:
                 if ticks() >= control.breathe_at:
                     await control.breathe()
                     continue
+                if control.gate.shut and control.gate.holds():
+                    self.held = self.held or self.units != self.length
+                    return
                 unit = await self._next()
                 if unit is None:
                     return
@@ -121,6 +125,9 @@ class ScatterRun:
                     await self._finish(unit, result, walk)
         except BaseException as error:
             if control.caught(error, walk, self.site.name, self.host.path):
+                return
+            if control.gate.hands_back(error):
+                self.held = True
                 return
             if not isinstance(error, Exception):
                 raise
@@ -150,7 +157,10 @@ class ScatterRun:
             return await self._document(unit, path, walk, tries)
         except (LimitReached, JournalFailed):
             raise
-        except Exception as error:  # noqa: BLE001 - it fails its item and nothing else
+        except Exception as error:
+            if self.host.control.gate.hands_back(error):
+                raise
+            # it fails its item and nothing else
             return ItemResult(ERROR, self._values(unit), failure_of(error, self.site.name, path), tuple(tries or ()))
 
     def _values(self, unit: Unit) -> dict[str, Any]:
@@ -198,6 +208,7 @@ class ScatterRun:
                 return None
             status = await frame.run(walk)
             if status is None or status == "interrupted":
+                self.held = self.held or status is None
                 return None
             if status == "completed":
                 return ItemResult(SUCCESS, child.channels.values, attempts=tuple(tries or ()))
@@ -209,7 +220,7 @@ class ScatterRun:
             await self._again(unit, walk)
             waited = delay
             note_try(self.host.control, path, self.step, tries, attempt, failure.code, waited)
-            await self.host.control.clock.sleep(waited)
+            await self.host.control.gate.rest(self.host.control.clock, waited)
             attempt += 1
 
     async def _again(self, unit: Unit, walk: WalkTask) -> None:
@@ -270,7 +281,8 @@ def _after(values: Mapping[str, Any], writes: Mapping[str, Any], reducers: Mappi
 
 
 async def scatter(host: Host, branch: Branch, site: Site, walk: WalkTask, key: str) -> VisitResult | None:
-    """Run a scatter to its end, or until all that is left waits for answers. None while stopping. Raises SourceBroken."""
+    """Run a scatter to its end, or until all that is left waits for answers. None while stopping, and where what is left must not begin.
+    Raises SourceBroken."""
     placement = site.placement
     assert isinstance(placement, Scatter)
     assert site.outcome is not None
@@ -302,6 +314,8 @@ async def scatter(host: Host, branch: Branch, site: Site, walk: WalkTask, key: s
         return None
     if work.fault is not None:
         raise work.fault
+    if work.held:
+        return None
     if work.broken is not None:
         broken = failure_of(work.broken, site.name, host.path)
         raise SourceBroken(f"{site.name}: the source {placement.source!r} broke off: {broken.message}", code=broken.code) from work.broken

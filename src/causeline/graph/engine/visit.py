@@ -92,6 +92,7 @@ async def call(
             services=control.services,
             deps=control.deps,
             reducers=reducers,
+            gate=control.gate,
         )
         before = copied(state) if control.debug else None
         try:
@@ -115,7 +116,7 @@ async def call(
                 raise failed from error
         waited = delay
         note_try(control, path, step, tries, attempt, code_of(failed), waited)
-        await control.clock.sleep(waited)
+        await control.gate.rest(control.clock, waited)
         attempt += 1
 
 
