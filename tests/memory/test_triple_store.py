@@ -147,3 +147,11 @@ def test_texts_that_are_not_well_formed_add_nothing():
     assert len(store) == 0
     assert store.load("<urn:a> <urn:p> <urn:b> .", "turtle", graph=G) == 1
     assert store.triples() == [(A, P, B, G)]
+
+
+def test_pairs_are_the_statements_of_one_predicate_in_one_graph():
+    store = TripleStore()
+    store.assert_quads([("urn:a", "urn:p", Literal("1"), "urn:g"), ("urn:b", "urn:p", "urn:c", "urn:g"), ("urn:a", "urn:p", Literal("2"))])
+    assert store.pairs("urn:p", "urn:g") == {"urn:a": "1", "urn:b": "urn:c"}
+    assert store.pairs("urn:p") == {"urn:a": "2"}
+    assert store.pairs("urn:q", "urn:g") == {}

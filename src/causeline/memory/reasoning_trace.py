@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from causeline.errors import Invalid
 from causeline.graph import Context, Event, InnerFailed, Node, Outcome, Result, Step, node
-from causeline.memory.terms import Literal, Quad, Term
+from causeline.memory.terms import Literal, Quad
 from causeline.models.transcript import result_text
 
 REASONING_ITEM_KEY = "reasoning-step-item"
@@ -49,7 +49,7 @@ class Statements(Protocol):
 
     def assert_quads(self, quads: Iterable[Sequence[Any]]) -> int: ...
 
-    def select(self, *pattern: Term | None) -> list[dict[str, Term | None]]: ...
+    def pairs(self, predicate: str, graph: str | None = None) -> dict[str, str]: ...
 
 
 def trace(source: Execution | FollowedRun) -> Callable[[], AsyncGenerator[dict[str, Any], None]]:
@@ -260,10 +260,9 @@ _HINTS: WeakKeyDictionary[Statements, dict[str, tuple[Any, str]]] = WeakKeyDicti
 
 def _walked(store: Statements, run_id: str) -> str:
     run = GRAPH + run_id
-    kinds = _told(store, KIND, run)
-    values = _told(store, VALUE, run)
-    before = {str(row["s"]): str(row["o"]) for row in store.select("?s", INFORMED_BY, "?o", run)}
-    last = [step for step, kind in kinds.items() if kind == "final"] or [step for step in kinds if step not in set(before.values())]
+    kinds, values, before = (store.pairs(predicate, run) for predicate in (KIND, VALUE, INFORMED_BY))
+    followed = set(before.values())
+    last = [step for step, kind in kinds.items() if kind == "final"] or [step for step in kinds if step not in followed]
     chain: list[str] = []
     step: str | None = max(last, key=_ordinal, default=None)
     seen: set[str] = set()
@@ -273,11 +272,6 @@ def _walked(store: Statements, run_id: str) -> str:
             chain.append(f"{kinds[step]}: {' '.join(values[step].splitlines())}")
         step = before.get(step)
     return f"Prior reasoning ({run_id}): {'; '.join(reversed(chain))}" if chain else ""
-
-
-def _told(store: Statements, predicate: str, run: str) -> dict[str, str]:
-    rows = store.select("?s", predicate, "?o", run)
-    return {str(row["s"]): row["o"].value for row in rows if isinstance(row["o"], Literal)}
 
 
 def _ordinal(step: str) -> int:
