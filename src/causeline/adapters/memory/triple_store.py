@@ -59,7 +59,7 @@ class TripleStore:
         """The subject and the object of each statement with this predicate in one graph, as text: much quicker than `select` where many are
         read. Of a subject with several objects it has one."""
         place = ox.DefaultGraph() if graph is None else _node(graph)
-        quads: Iterable[Any] = self._store.quads_for_pattern(None, _node(predicate), None, place)
+        quads = cast("Iterable[Any]", self._store.quads_for_pattern(None, _node(predicate), None, place))
         return {quad.subject.value: quad.object.value for quad in quads}
 
     def query(self, sparql: str) -> Any:
