@@ -149,7 +149,7 @@ def _said(kind: str, payload: Any) -> Iterator[tuple[str, str]]:
 def _thought(payload: Any) -> Iterator[tuple[str, str]]:
     """What a model thought aloud, and what it said beside its calls; what it said as an answer is a node of its own."""
     aloud = [field_text(part, key) for part in payload.get("reasoning", ()) for key in ("text", "thinking")]
-    aloud += [payload["text"]] if payload["calls"] else []
+    aloud += [payload["text"]] if any(call["name"] != REMEMBER for call in payload["calls"]) else []
     thought = " ".join(text for text in aloud if text)
     if thought:
         yield "thought:", thought
