@@ -271,16 +271,16 @@ def goal_content(payload: Any) -> Content:
     return payload["text"] if "text" in payload else tuple(payload["parts"])
 
 
-def result_content(result: Any) -> Content:
-    """The content of a tool's result: its parts, where it is `{"parts": [{type, ...}, ...]}` and nothing else, or its text."""
+def result_content(result: Any, text: str | None = None) -> Content:
+    """The content of a tool's result: its parts, where it is `{"parts": [{type, ...}, ...]}` and nothing else, or its text, which may be
+    given where it has been written."""
     if isinstance(result, str):
         return result
     record = cast("Json", result) if type(result) is dict else {}
     parts: Any = record["parts"] if record.keys() == {"parts"} else None
-    if type(parts) is not list or not parts:
-        return result_text(result)
-    right = all(_is_part(part) for part in cast("list[Any]", parts))
-    return tuple(cast("list[Json]", parts)) if right else result_text(result)
+    if type(parts) is list and parts and all(_is_part(part) for part in cast("list[Any]", parts)):
+        return tuple(cast("list[Json]", parts))
+    return result_text(result) if text is None else text
 
 
 def _is_part(part: Any) -> bool:
@@ -301,9 +301,9 @@ def result_text(result: Any) -> str:
     return result if isinstance(result, str) else canonical(result).decode()
 
 
-def result_words(result: Any) -> str:
-    """A tool result for people to read: of parts that are no text, their types."""
-    content = result_content(result)
+def result_words(result: Any, text: str | None = None) -> str:
+    """A tool result for people to read: of parts that are no text, their types. `text` is the result's, where it has been written."""
+    content = result_content(result, text)
     if isinstance(content, str):
         return content
     return "\n".join(part["text"] if part["type"] == "text" else f"[{part['type']}]" for part in content)

@@ -21,7 +21,7 @@ from causeline.models.unicode_text import is_clean
 from causeline.run.ledger import Call
 from causeline.tools.arguments import Prepared, prepare
 from causeline.tools.json_schema import shortened
-from causeline.tools.result_json import plain, visible_text
+from causeline.tools.result_json import plain, plain_with_text, visible_text
 from causeline.tools.tool import InvalidTool, Resource, Tool, ToolContext, ToolError, ToolResult, Waiting
 from causeline.tools.tool_retry import Sleep, with_retries
 from causeline.tools.tool_timeout import bounded
@@ -37,7 +37,7 @@ MAX_LISTED = 50
 
 @dataclass(slots=True, kw_only=True)
 class Executed:
-    """What came of a call. `result` is exact JSON, an error text where not `ok`.
+    """What came of a call. `result` is exact JSON, an error text where not `ok`; `written` is its text, where that has been written.
 
     `arguments` are what the tool was given (None if it did not run), `raw` the model's text where it did not parse,
     `error` what was raised. `context_patch`, `resources` and `verification` are what the tool reported. Where `waits_for` is not None
@@ -55,12 +55,13 @@ class Executed:
     resources: Sequence[Resource] = ()
     verification: Json | None = None
     waits_for: Sequence[Mapping[str, Any]] | None = None
+    written: str | None = None
     tries: Sequence[Mapping[str, Any]] = ()
 
     @property
     def text(self) -> str:
         """The result as a model reads it."""
-        return result_text(self.result)
+        return result_text(self.result) if self.written is None else self.written
 
     def reported(self) -> Json | None:
         """What the tool reported beside its result, as a ledger row keeps it; None if nothing."""
@@ -194,7 +195,7 @@ def _executed(tool: Tool, value: Any) -> Executed:
     if isinstance(value, Waiting):
         return Executed(ok=False, result=None, waits_for=value.questions)
     try:
-        executed = _taken(value) if isinstance(value, ToolResult) else Executed(ok=True, result=_kept(value))
+        executed = _taken(value) if isinstance(value, ToolResult) else _kept(value)
         lines: list[str] = tool.output.findings(executed.result) if executed.ok and tool.output is not None else []
         if lines:
             raise Invalid(f"it does not fit the output schema: {'; '.join(lines)}", findings=lines)
@@ -216,13 +217,15 @@ def _taken(value: ToolResult) -> Executed:
     if verification is not None and verification["method"] == "decision":
         raise InvalidTool("a tool cannot give the method 'decision': that is what a person decided")
     patch = _plain_object(value.context_patch)
-    return Executed(ok=bool(value.ok), result=_kept(value.value), context_patch=patch, resources=resources, verification=verification)
+    executed = _kept(value.value)
+    executed.ok, executed.context_patch, executed.resources, executed.verification = bool(value.ok), patch, resources, verification
+    return executed
 
 
-def _kept(value: Any) -> Any:
-    result = plain(value)
-    cut = bound(result if isinstance(result, str) else canonical(result).decode())
-    return result if cut is None else cut
+def _kept(value: Any) -> Executed:
+    result, text = plain_with_text(value)
+    cut = bound(text)
+    return Executed(ok=True, result=result, written=text) if cut is None else Executed(ok=True, result=cut, written=cut)
 
 
 def _plain_object(value: Mapping[str, Any] | None) -> Json | None:

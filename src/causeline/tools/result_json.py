@@ -38,14 +38,20 @@ def plain(value: Any) -> Any:
     (`{"base64": ...}` where they are none), other things their own text if their class defines one. NaN, infinities and
     lone surrogates become visible text. Raises NotPlain.
     """
+    return plain_with_text(value)[0]
+
+
+def plain_with_text(value: Any) -> tuple[Any, str]:
+    """The same, and its text: what a text says, or the JSON of anything else."""
     if type(value) is str and is_clean(value):
-        return value
+        return value, value
     result = _plain(value, "$", 0)
     try:
-        canonical(result)
+        text = canonical(result)
     except InvalidValue:
         result = _visible(result)
-    return result
+        text = canonical(result)
+    return result, result if type(result) is str else text.decode()
 
 
 def visible_text(text: str) -> str:

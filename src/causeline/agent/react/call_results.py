@@ -42,14 +42,14 @@ def announce(ctx: Context, call: Call, scope: RunScope) -> None:
     ctx.emit(RunEvent(type="tool_call_end", tool_call_id=call.call_id))
 
 
-def tell_result(ctx: Context, call: Call, scope: RunScope) -> None:
-    """Tell of a call's result."""
+def tell_result(ctx: Context, call: Call, scope: RunScope, text: str | None = None) -> None:
+    """Tell of a call's result. `text` is its text, where that has been written."""
     ctx.emit(
         RunEvent(
             type="tool_call_result",
             tool_call_id=call.call_id,
             message_id=scope.result_message_id(call.call_id),
-            content=result_words(call.result),
+            content=result_words(call.result, text),
             is_error=not call.ok,
         )
     )

@@ -205,12 +205,12 @@ class ToolStep:
             reported=executed.reported(),
         )
         self.calls[call.call_id] = row
-        self._tell(row)
+        self._tell(row, executed.written)
         await self.ledger.finish(row)
 
-    def _tell(self, row: Call) -> None:
+    def _tell(self, row: Call, text: str | None = None) -> None:
         if row.call_id not in self.talk.scope.settled:
-            tell_result(self.ctx, row, self.talk.scope)
+            tell_result(self.ctx, row, self.talk.scope, text)
 
     def _ask(self, call: Call, permission: Permission) -> Sequence[Call]:
         """Note a question to a person. Returns the call's row if it changes: from now on it waits for the answer."""
