@@ -27,8 +27,6 @@ class OpenQuestions:
 
     def pause(self, step: Step) -> None:
         """Keep what a step waits for; the pauses of other branches stay."""
-        if not self.pauses and not step.pauses:
-            return
         ended = {key for key in self.pauses if key.split("/")[0].split("@")[0] == step.node}
         if len(ended) > 1 and any("@" in key.split("/")[0] for key in ended):  # several branches stand at this placement
             ended &= {*self._entered, *(pause.key for pause in step.pauses)}
@@ -39,8 +37,6 @@ class OpenQuestions:
 
     def ask(self, step: Step, checkpoint: Checkpoint) -> Sequence[Interrupt]:
         """Keep what stands open at the checkpoint of a step, and return the questions that the step itself asks."""
-        if not self.opened and not step.pauses:
-            return ()
         asked = interrupts_of(step, checkpoint, self._run, self._scope.path, {**self._known, **self.opened})
         held = {call for calls in self.pauses.values() for call in calls}
         moved = [

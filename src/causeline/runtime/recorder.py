@@ -195,12 +195,15 @@ class Recorder:
         for append in appends:
             if append.kind == "tool_result":  # from here on the log has it
                 self._calls.pop(append.payload["call_id"], None)
-        self.questions.pause(step)
+        if step.pauses or self.questions.pauses:
+            self.questions.pause(step)
         checkpoint = self._checkpoint(step, nodes, at)
-        count_step(self.usage, checkpoint.facts)
+        if "usage" in checkpoint.facts or "sub_runs" in checkpoint.facts:
+            count_step(self.usage, checkpoint.facts)
         self.emit(RunEvent(type="step_finished", node=step.node, step=step.index, checkpoint_id=checkpoint.id))
-        for interrupt in self.questions.ask(step, checkpoint):
-            self.emit(interrupt_opened(interrupt))
+        if step.pauses or self.questions.opened:
+            for interrupt in self.questions.ask(step, checkpoint):
+                self.emit(interrupt_opened(interrupt))
         memories = self.notes.with_step(nodes, step.index)
         await self._commit(at, checkpoint=checkpoint, nodes=nodes, interrupts=list(self.questions.opened.values()), memories=memories)
         return nodes

@@ -39,7 +39,7 @@ class Schema:
 
     def findings(self, value: Any) -> list[str]:
         """What is wrong with `value`: at most ten lines of the form `$.place: fault`."""
-        validator = self.compile()
+        validator = self._validator or self.compile()
         if validator.is_valid(value):
             return []
         lines: list[str] = []

@@ -87,11 +87,11 @@ class Signature:
         return parameter.required or parameter.positional
 
     def _validated(self, arguments: Json) -> "BaseModel":
-        from pydantic import ValidationError  # noqa: PLC0415 - see the law above
+        import pydantic  # noqa: PLC0415 - see the law above
 
         try:
             return self.model.model_validate(arguments)
-        except ValidationError as error:
+        except pydantic.ValidationError as error:
             lines = _lines(error)
             raise InvalidArguments("; ".join(lines), findings=lines) from None
 

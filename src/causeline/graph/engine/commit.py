@@ -115,7 +115,8 @@ class Commits:
             event = self._row(place, finished.port, apply.visit_writes(delta, finished.arrival))
         await self._journal(event, walk)
         following = apply.visit(self.child, branch, finished, settled)
-        await self._tell(event)
+        if self.depth > 1 or self.control.deliver is not None or self.control.observers:
+            await self._tell(event)
         return following
 
     def _settle(self, branch: Branch, site: Site, result: VisitResult) -> tuple[FinishedVisit, Settled]:
@@ -272,8 +273,7 @@ class Commits:
             return
         if isinstance(event, Progress):
             self.recorded(event)
-        if self.control.deliver is not None or self.control.observers:
-            await self.control.tell(event)
+        await self.control.tell(event)
 
     def _torn(self, error: BaseException, walk: WalkTask) -> JournalFailed:
         """Note what the journal raised first; raises it again if it ends this walk by itself."""
