@@ -153,3 +153,15 @@ async def test_the_dataset_of_the_protocol(two_sessions):
         unknown = await http.get("/v1/sparql", params={**goals, "default-graph-uri": "urn:causeline:session:s9"})
         both = await http.get("/v1/sparql", params={**goals, "default-graph-uri": first, "session": "s1"})
     assert (unknown.status_code, both.status_code) == (404, 400)
+
+
+async def test_the_causal_graph_is_drawn(served):
+    drawn = {}
+    async with served.http() as http:
+        for name in ("mermaid", "dot", "svg", "json", "log", "png"):
+            drawn[name] = await http.get("/v1/sessions/s1/graph", params={"format": name})
+    assert [drawn[name].text.split()[0] for name in ("mermaid", "dot", "svg")] == ["flowchart", "digraph", "<svg"]
+    assert drawn["svg"].headers["content-type"].startswith("image/svg+xml")
+    nodes = [node["id"] for node in drawn["json"].json()["nodes"]]
+    assert nodes == [node["id"] for node in drawn["log"].json()["nodes"]]
+    assert drawn["png"].status_code == 422

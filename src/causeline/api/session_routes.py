@@ -1,13 +1,18 @@
 """/v1/sessions: conversations, what was said in them, and their history."""
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Query, Request, Response
 
 from causeline.api.bodies import Json, NewSession, Page, checkpoint_row, interrupt_row, run_row, session_row
 from causeline.api.doors import DEFAULT_PAGE, After, Doors, Limit, after_cursor, page
 from causeline.api.request_limits import JsonRoute
+from causeline.causal.view.drawing import Format, draw
 from causeline.errors import Invalid
+
+Drawn = Literal["log"] | Format
+_MEDIA: Mapping[Format, str] = {"mermaid": "text/plain", "dot": "text/vnd.graphviz", "svg": "image/svg+xml"}
 
 
 class SessionViews:
@@ -103,9 +108,14 @@ class SessionViews:
         runtime = await self._doors.runtime_of(request)
         return {"session": await runtime.import_(await request.body(), head=head)}
 
-    async def read_graph(self, request: Request, session_id: str, at: str | None = None) -> dict[str, Any]:
-        """The causal log of the branch: its nodes with their parents, and the active heads."""
-        return (await (await self._doors.runtime_of(request)).branch(session_id, at)).state.to_json()
+    async def read_graph(self, request: Request, session_id: str, at: str | None = None, format: Drawn = "log") -> Any:
+        """The causal log of the branch: its nodes with their parents, and the active heads; or a drawing of it, as `mermaid`, `dot` and
+        `svg` are, and `json` with nodes and edges."""
+        state = (await (await self._doors.runtime_of(request)).branch(session_id, at)).state
+        if format == "log":
+            return state.to_json()
+        drawn = draw(state.nodes, format, state.frontier)
+        return drawn if format == "json" else Response(drawn, media_type=_MEDIA[format])
 
 
 def session_routes(doors: Doors) -> APIRouter:

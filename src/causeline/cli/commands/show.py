@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from causeline.causal.view.drawing import causal_graph, dot
+from causeline.causal.view.drawing import causal_graph, draw
 from causeline.cli.opening import leave, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, SessionName, Store
 from causeline.cli.views.clean_text import line
@@ -29,6 +29,7 @@ def command(
     ] = False,
     graph: Annotated[bool, typer.Option("--graph", help="Print the causal graph as Mermaid text instead of the trace.")] = False,
     as_dot: Annotated[bool, typer.Option("--dot", help="Print the causal graph for Graphviz instead of the trace.")] = False,
+    as_svg: Annotated[bool, typer.Option("--svg", help="Print the causal graph as a picture instead of the trace.")] = False,
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,
 ) -> None:
@@ -46,8 +47,8 @@ def command(
             told = Told(links, runs, standings, calls, await told_below(runtime, runs) if as_tree and not as_json else {})
         if as_json:
             print(line(as_object(place, links, runs, calls, graph=graph)))
-        elif graph or as_dot:
-            print((dot if as_dot else causal_graph)(node for link in links for node in link.nodes), end="")
+        elif graph or as_dot or as_svg:
+            print(draw([node for link in links for node in link.nodes], "dot" if as_dot else "svg" if as_svg else "mermaid"), end="")
         elif as_tree:
             terminal = Terminal()
             terminal.pieces(drawn(tree(told), width=terminal.width))
