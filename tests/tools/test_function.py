@@ -333,7 +333,7 @@ def test_declaring_a_tool_does_not_import_pydantic():
 
     code = (
         "import sys\nfrom causeline.tools.function import tool\n"
-        "@tool\ndef f(a: int = 1): ...\n"
+        "@tool\ndef f(a: list[int]): ...\n"
         "assert not {'pydantic', 'jsonschema_rs', 'json_repair'} & set(sys.modules), sorted(sys.modules)\n"
         "f.parameters\nassert 'pydantic' in sys.modules\n"
     )

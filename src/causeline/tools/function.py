@@ -17,6 +17,7 @@ from causeline.errors import Misuse
 from causeline.models.messages import Json
 from causeline.tools.approval import ApprovalMode
 from causeline.tools.json_schema import Schema, shortened
+from causeline.tools.plain_signature import PlainSignature
 from causeline.tools.result_json import plain
 from causeline.tools.signature import Parameters, Signature, innermost, read_signature
 from causeline.tools.tool import MAX_CHARS, InvalidTool, OnUnknown, Origin, Tool, ToolContext
@@ -42,7 +43,7 @@ class FunctionBody:
         self.given = parameters
 
     @functools.cached_property
-    def signature(self) -> Signature:
+    def signature(self) -> Signature | PlainSignature:
         return read_signature(self.function, self.name, self.given)
 
     @functools.cached_property

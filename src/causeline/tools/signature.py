@@ -1,7 +1,7 @@
 """A Python signature as a JSON Schema, and JSON arguments as Python ones.
 
-Law: pydantic is imported when a schema is first asked for, not when a function is declared. The schema decides
-whether arguments are taken; pydantic then turns them into what the annotations say.
+Law: pydantic is imported when a schema is first asked for that `plain_signature` cannot make, not when a function is declared. The
+schema decides whether arguments are taken; pydantic then turns them into what the annotations say.
 """
 
 import functools
@@ -14,6 +14,7 @@ from causeline.errors import Invalid
 from causeline.models.messages import Json
 from causeline.tools.annotations import readable, resolved_hints, takes_context, unpacked, without_extras
 from causeline.tools.json_schema import Schema, place, shortened
+from causeline.tools.plain_signature import PlainSignature, plain_signature
 from causeline.tools.tool import InvalidTool, ToolContext, argument_schema
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class Signature:
             raise InvalidArguments("; ".join(lines), findings=lines) from None
 
 
-def read_signature(function: Callable[..., Any], name: str, given: "Parameters | None") -> Signature:
+def read_signature(function: Callable[..., Any], name: str, given: "Parameters | None") -> Signature | PlainSignature:
     """The signature of a tool function. `given` stands in for the schema made from it. Raises InvalidTool with every fault."""
     try:
         signature = inspect.signature(function)
@@ -111,6 +112,9 @@ def read_signature(function: Callable[..., Any], name: str, given: "Parameters |
     named, rest = _spread(free, hints)
     if isinstance(given, type):
         return _from_model(name, given, named, hints, context, open_ended=rest is not NO_MORE)
+    plain = plain_signature(name, named, hints, context) if given is None and rest is NO_MORE else None
+    if plain is not None:
+        return plain
     model, parameters = _model(name, named, hints, rest)
     if given is None:
         schema = argument_schema(name, _true_defaults(_json_schema(name, model)))
