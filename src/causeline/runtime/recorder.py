@@ -106,7 +106,8 @@ class Recorder:
     def begin(self, calls: Sequence[Call]) -> None:
         if self.draining and self._announced.isdisjoint(call.call_id for call in calls):
             raise HandBack
-        self._announced.difference_update(call.call_id for call in calls)
+        if self._announced:
+            self._announced.difference_update(call.call_id for call in calls)
 
     async def move(self, calls: Sequence[Call]) -> None:
         for call in calls:

@@ -50,7 +50,7 @@ class ReplyStream:
                 await self._patience.wait_out()
         try:
             async with aclosing(deltas):
-                while (delta := await self._next(deltas)) is not None:
+                while (delta := await (self._next(deltas) if self._waits else anext(deltas, None))) is not None:
                     self.fold.add(delta)
                     if isinstance(delta, CallDelta):
                         self._call(delta.index, delta.name, delta.arguments)
@@ -69,10 +69,10 @@ class ReplyStream:
         return self.fold.reply()
 
     async def _next(self, deltas: AsyncGenerator[Delta, None]) -> Delta | None:
-        """The next delta, None at the end. Raises HandBack where the model only waits for another try, and none is to begin."""
-        if not self._waits or self._patience is None:
-            return await anext(deltas, None)
+        """The next delta after a wait, None at the end. Raises HandBack where the model only waits to try again, and none may begin."""
         self._waits = False
+        if self._patience is None:
+            return await anext(deltas, None)
         with self._ctx.giving_way(self._patience.is_waiting):
             return await anext(deltas, None)
 
