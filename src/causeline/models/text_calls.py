@@ -44,7 +44,7 @@ _BEGINNINGS = ("{", "[", "```", "<tool_call", "<function", "TOOL_CALL", "FINAL",
 _SPANS = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Decoded:
     """`text` without its envelopes, and the calls in their order, ids "". `problem` says why a text that
     is marked as a call is none; it is then returned as it was."""

@@ -18,7 +18,7 @@ from causeline.tools.result_json import DEPTH, visible_text
 from causeline.tools.tool import InvalidTool, Tool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Prepared:
     """`arguments` if the tool may have them, else None and `findings`. `raw` is the text as written where it did not parse."""
 

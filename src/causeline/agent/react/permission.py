@@ -21,7 +21,7 @@ UNKNOWN_OUTCOME = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Permission:
     """One of: run with `arguments`; ask (`question` of `kind`) whether to; `settled` with `result`, `ok` and `state`. `prepared` is
     what has been made of the arguments, where they were looked at. `decided` is what a person decided on it, for the record."""

@@ -146,7 +146,7 @@ class Progress:
         return cls(found["step"], tuple(found["path"]), found["index"], found["port"], found["writes"], found.get("number", 0))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Emitted:
     """What a node handed to `ctx.emit` while it ran in step `step`."""
 
