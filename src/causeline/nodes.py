@@ -16,8 +16,9 @@ from typing import Any
 from causeline.adapters.stores.opened_memory import MemoryStore
 from causeline.agent.options import Options
 from causeline.agent.own_graph import pipeline
-from causeline.agent.own_graph.agent_node import CALLS, POLICY, AgentNode
-from causeline.agent.own_graph.tools_node import PARTIAL, ToolItem, ToolsNode
+from causeline.agent.own_graph.agent_node import AgentNode
+from causeline.agent.own_graph.call_channels import CallChannels
+from causeline.agent.own_graph.tools_node import ToolItem, ToolsNode
 from causeline.agent.react.flat import tool_document
 from causeline.assemble import check_models, opened
 from causeline.graph.documents.document import Document
@@ -39,7 +40,8 @@ def react_agent(*, iri: str = "urn:causeline:node:react_agent", tools: Iterable[
     checked = Options.checked("react_agent", **options)
     check_models(checked)
     toolbox = Toolbox(with_human_key(tools, checked.human_key), use=checked.use_tools, skills=checked.skill_set())
-    writes = (checked.messages_key, checked.output_key, checked.tool_call_key, CALLS, POLICY, *_LOG)
+    hands = CallChannels.beside(checked.tool_call_key)
+    writes = (checked.messages_key, checked.output_key, checked.tool_call_key, hands.calls, hands.policy, *_LOG)
     return node(iri, ports=("done",), writes=writes, reducers={checked.messages_key: "append"})(
         AgentNode(checked, toolbox, opened, MemoryStore.open).visit
     )
@@ -55,7 +57,8 @@ def tool_exec(*, iri: str = "urn:causeline:node:tool_exec", tools: Iterable[Tool
     """
     checked = Options.checked("tool_exec", **options)
     toolbox = Toolbox(with_human_key(tools, checked.human_key, always=True), use=checked.use_tools, skills=checked.skill_set())
-    writes = (checked.messages_key, checked.tool_call_key, CALLS, PARTIAL, POLICY, "context", "result", *_LOG)
+    hands = CallChannels.beside(checked.tool_call_key)
+    writes = (checked.messages_key, checked.tool_call_key, hands.calls, hands.results, hands.policy, "context", "result", *_LOG)
     ports = ("done", "error") if checked.tool_error_mode == "raise" else ("done",)
     return node(iri, ports=ports, writes=writes, reducers={checked.messages_key: "append"})(ToolsNode(checked, toolbox).visit)
 

@@ -237,3 +237,47 @@ async def test_a_dispatcher_alone_asks_a_memory_of_its_own(tmp_path: Any) -> Non
     assert model.last.memory == "Relevant memories:\n- Ada likes green tea"
     with pytest.raises(Invalid, match="memory"):
         nodes.tool_exec(tools=[], memory={"store": memory})
+
+
+async def test_two_agents_side_by_side_have_calls_messages_and_policies_of_their_own() -> None:
+    """Their models give their calls the same ids."""
+    graph = Graph("urn:example:pair")
+    for side, n in (("left", 1), ("right", 2)):
+        keys = {"messages_key": f"{side}_messages", "tool_call_key": f"{side}_call"}
+        model = Heard([calls(("lookup", {"q": side}, "c1"), ("pay", {"n": n}, "c2")), {"text": f"{side} done"}])
+        mode = {"pay": "auto"} if side == "left" else {"pay": "deny"}
+        speaker = nodes.react_agent(
+            iri=f"urn:t:{side}", model=model, tools=[lookup, transfer], output_key=f"{side}_said", tool_approval=mode, **keys
+        )
+        graph.node(f"{side}-agent", speaker)
+        graph.node(f"{side}-tools", nodes.tool_exec(iri=f"urn:t:{side}:tools", tools=[lookup, transfer], **keys))
+        graph.edge(f"{side}-agent", f"{side}-tools", when=f"{side}_call!=").edge(f"{side}-tools", f"{side}-agent")
+        graph.entry(side, f"{side}-agent")
+    pair = causeline.GraphProgram(graph.build(), graph.nodes, name="pair")
+    async with causeline.open("memory://", agents=[pair]) as runtime:
+        run = await runtime.start(pair, "go", session="s", run_id="r")
+        result = await run.result()
+        assert (result.status, result.state["left_said"], result.state["right_said"]) == ("succeeded", "left done", "right done")
+        rows = await runtime.calls("r")
+        assert sorted((row.name, row.state) for row in rows) == [
+            ("lookup", "succeeded"), ("lookup", "succeeded"), ("pay", "denied"), ("pay", "succeeded"),
+        ]  # fmt: skip
+        assert len({row.call_id for row in rows}) == len({row.call.idempotency_key for row in rows}) == 4
+        assert sorted(ran) == ["lookup left", "lookup right", "pay 1"]
+        events = await runtime.stored_events("r")
+        begun = [event["message_id"] for event in events if event["type"] == "text_message_start"]
+        history = await runtime.messages("s")
+        assert sorted(begun) == sorted(message.id for message in history if message.role == "assistant" and message.text)
+        asks = {call.id: message.id for message in history for call in message.tool_calls}
+        assert {event["tool_call_id"]: event["message_id"] for event in events if event["type"] == "tool_call_start"} == asks
+        results = {message.tool_call_id: message.id for message in history if message.role == "tool"}
+        assert {event["tool_call_id"]: event["message_id"] for event in events if event["type"] == "tool_call_result"} == results
+        tokens = [row.facts.get("usage") for row in await runtime.checkpoints("s") if row.node.endswith("agent")]
+        assert all(tokens), "what a step used stands with that step"
+
+
+@causeline.tool(name="pay")
+async def transfer(n: int) -> str:
+    """Pays."""
+    ran.append(f"pay {n}")
+    return f"paid {n}"

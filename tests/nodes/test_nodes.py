@@ -86,12 +86,53 @@ async def test_a_denied_call_gets_its_reason_as_result() -> None:
     assert ran == []
 
 
-@pytest.mark.parametrize("answer", ["approve", True, {"decision": "yes"}, 1])
-async def test_an_answer_that_is_no_decision_fails_closed(answer: Any) -> None:
-    dispatcher = loop([{"calls": [call("pay", n=3)]}, {"text": "done"}])
+@pytest.mark.parametrize(
+    "answer, told",
+    [
+        ("approve", "decision such as"),
+        (True, "decision such as"),
+        (1, "decision such as"),
+        ({"decision": "yes"}, "decision such as"),
+        (causeline.answer("yes"), "approve, deny, edit"),
+        (causeline.retry(), "approve, deny, edit"),
+        ({"decision": "edit"}, "needs a value"),
+        ({"decision": "approve", "value": {"n": 1}}, "takes no value"),
+        (causeline.edit({"m": 1}), "Invalid arguments for pay"),
+        ({"decision": "approve", "who": "me"}, "unknown fields"),
+    ],
+)
+async def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays_open(answer: Any, told: str) -> None:
+    dispatcher = loop([{"calls": [call("lookup", q="a"), call("pay", n=3)]}, {"text": "done"}])
     paused = await dispatcher.execute(LOOP, {"input": "go"})
-    ended = await dispatcher.resume(LOOP, paused.saved(), answers={paused.pauses[0].key: answer})
-    assert (ended.status, ran) == ("failed", [])
+    again = await dispatcher.resume(LOOP, paused.saved(), answers={paused.pauses[0].key: answer})
+    assert (again.status, ran, said(again)[2:]) == ("interrupted", ["lookup a"], [])
+    assert told in again.pauses[0].question["refused"]
+    ended = await dispatcher.resume(LOOP, again.saved(), answers={again.pauses[0].key: causeline.edit({"n": 5})})
+    assert (ended.state["output"], ran) == ("done", ["lookup a", "pay 5"])
+
+
+@pytest.mark.parametrize("answer", [causeline.approve(), causeline.edit({"question": "x"}), causeline.retry()])
+async def test_a_question_takes_an_answer_or_a_denial_and_nothing_else_counts_as_one(answer: Any) -> None:
+    dispatcher = loop([{"calls": [call("ask_human", question="which?")]}, {"text": "done"}])
+    paused = await dispatcher.execute(LOOP, {"input": "go"})
+    again = await dispatcher.resume(LOOP, paused.saved(), answers={paused.pauses[0].key: answer})
+    assert (again.status, again.pauses[0].question["question"]) == ("interrupted", "which?")
+    assert "it takes answer, deny" in again.pauses[0].question["refused"]
+    ended = await dispatcher.resume(LOOP, again.saved(), answers={again.pauses[0].key: "this one"})
+    assert said(ended)[2] == ("tool", "this one")
+
+
+async def test_of_several_answers_those_that_fit_count_and_the_others_are_asked_for_again() -> None:
+    dispatcher = loop([{"calls": [call("pay", "a", n=1), call("pay", "b", n=2)]}, {"text": "done"}])
+    paused = await dispatcher.execute(LOOP, {"input": "go"})
+    again = await dispatcher.resume(LOOP, paused.saved(), answers={paused.pauses[0].key: causeline.approve()})
+    assert (again.status, ran) == ("interrupted", [])
+    assert [question["refused"].split(";")[0] for question in again.pauses[0].question["interrupts"]] == ["2 calls wait for answers"] * 2
+    mixed = {"a": causeline.approve(), "b": causeline.answer("yes")}
+    again = await dispatcher.resume(LOOP, again.saved(), answers={again.pauses[0].key: mixed})
+    assert (ran, [question["tool_call_id"] for question in again.pauses[0].question["interrupts"]]) == (["pay 1"], ["b"])
+    ended = await dispatcher.resume(LOOP, again.saved(), answers={again.pauses[0].key: causeline.deny()})
+    assert (ended.status, ran) == ("completed", ["pay 1"])
 
 
 async def test_the_tool_budget_counts_per_turn_and_the_last_call_has_no_tools() -> None:

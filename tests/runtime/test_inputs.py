@@ -7,7 +7,7 @@ import pytest
 import causeline
 from causeline import Invalid, RunFailed
 from causeline.adapters.stores.in_memory_store import InMemoryStore
-from causeline.runtime.interrupts import WrongDecision
+from causeline.run.decisions import WrongDecision
 from causeline.tools.tool import InvalidTool
 from tests.runtime.scenes import Scene, asks, runtime
 

@@ -73,6 +73,7 @@ class Context:
     was paused and has been answered. `path` leads from the top-level placement down to this one (names and item
     indexes). `step` counts top-level visits from 0: it is the same when the visit is made again after a crash. `attempt` counts from 1.
     `deadline` is in seconds on the execution's monotonic clock. `deps` is the caller's own object (`execute(deps=...)`), never stored.
+    `concurrent` is True where other branches of this document may be under way.
     `emit(event)` hands plain JSON to whoever follows this execution; it may be called from a thread.
     """
 
@@ -82,6 +83,7 @@ class Context:
         "_services",
         "answer",
         "attempt",
+        "concurrent",
         "deadline",
         "deps",
         "emit",
@@ -110,6 +112,7 @@ class Context:
         deps: Any = None,
         reducers: Mapping[str, Any] = _NO_REDUCERS,
         gate: Gate = _OPEN,
+        concurrent: bool = False,
     ) -> None:
         self.state = state
         self.placement = placement
@@ -126,6 +129,7 @@ class Context:
         self.deps = deps
         self._reducers = reducers
         self._gate = gate
+        self.concurrent = concurrent
 
     @property
     def draining(self) -> bool:

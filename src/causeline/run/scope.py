@@ -22,11 +22,11 @@ class RunScope:
     definitions `{name, description, parameters}` only the client can execute. `context` is what the caller gave
     with the run, `before` the context object of the branch as the run found it. `answers` maps call ids to
     decisions `{decision, value?, reason?, by?}`, `answers_below` maps interrupts of runs below this one to theirs. `path` names the agents
-    from the top one to this run's. `asked_by` is the id of the message with the calls that are open, `asked_in` maps those of an earlier
+    from the top one to this run's. `asked_by` maps calls to the id of the message that asks for them, `asked_in` open calls of an earlier
     run to that run. `settled` are open calls that had a result before this run began. `retracted` are ids of messages that a process
-    before this one began and did not finish. `facts` belong to the step under way: the recorder takes them with the step's commit and
-    leaves an empty dict. `used` is what the run has used so far. `deps` is an object of the caller's for tools and nodes; it is never
-    stored. `metadata` is the session's; `next_context` is the context object that was put for the session's
+    before this one began and did not finish. What is to be known of the steps under way stands in `facts`, by placement (`facts_at`); the
+    recorder takes it with the step's commit. `used` is what the run has used so far. `deps` is an object of the caller's for tools and
+    nodes; it is never stored. `metadata` is the session's; `next_context` is the context object that was put for the session's
     next run, which takes it in place of `before`. `memo` keeps what is derived from the log alone for
     the next run that goes on from this one's head here.
     """
@@ -42,16 +42,20 @@ class RunScope:
     answers: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     answers_below: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     path: Sequence[str] = ()
-    asked_by: str = ""
+    asked_by: dict[str, str] = field(default_factory=dict[str, str])
     asked_in: dict[str, str] = field(default_factory=dict[str, str])
     settled: frozenset[str] = frozenset()
     retracted: set[str] = field(default_factory=set[str])
-    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+    facts: dict[str | int, dict[str, Any]] = field(default_factory=dict[str | int, dict[str, Any]])
     used: Mapping[str, Any] = field(default_factory=dict[str, Any])
     deps: Any = None
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     next_context: Mapping[str, Any] | None = None
     memo: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def facts_at(self, placement: str | int) -> dict[str, Any]:
+        """The facts of the step under way at a top-level placement."""
+        return self.facts.setdefault(placement, {})
 
     def idempotency_key(self, call_id: str) -> str:
         """The key of a call whose row this run opens."""
@@ -77,6 +81,8 @@ def result_message_id(run: str, call_id: str) -> str:
     return derive("msg_", run, call_id)
 
 
+SAID_AS = "said_as"
+"""The fact of a step that names its messages by their place, where that does not follow from the step."""
 SEARCH_HISTORY = "search_history"
 """The tool by which a model looks for earlier runs; what it finds is not recalled again."""
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from causeline.errors import Conflict, Invalid, Missing
+from causeline.run.decisions import check_decision
 from causeline.runtime.chains import Chains
-from causeline.runtime.interrupts import check_decision
 from causeline.runtime.local_dispatch import LocalDispatch
 from causeline.runtime.program import Program
 from causeline.runtime.records import CallRow, Interrupt, Run
@@ -49,7 +49,7 @@ class Answering:
     async def check(self, before: Run, program: Program, asked: Sequence[Interrupt], decisions: Mapping[str, Mapping[str, Any]]) -> None:
         """Raises Invalid, before anything is written, for a decision that cannot be carried out."""
         for interrupt in asked:
-            check_decision(interrupt, decisions[interrupt.id])
+            check_decision(interrupt.id, interrupt.kind, decisions[interrupt.id])
             asker, its_program = before, program
             if interrupt.parent_call is not None:
                 asker = await self._chains.row(interrupt.run)

@@ -7,7 +7,7 @@ from causeline.causal import AgentState, CausalNode
 from causeline.graph import Channels, Reducer, is_whole
 from causeline.models.messages import Message
 from causeline.models.transcript import Transcript
-from causeline.run.scope import message_id, result_message_id
+from causeline.run.scope import SAID_AS, message_id, result_message_id
 from causeline.runtime.records import Checkpoint, Link
 
 LOG = "log"
@@ -83,11 +83,14 @@ class Branch:
         """Which run asked for each open call."""
         return {call: self._asked_in[call] for call in self.transcript.open if call in self._asked_in}
 
-    def asked_by(self) -> str:
-        """The id of the message whose calls are open, "" if there is none."""
-        if not self.transcript.open:
-            return ""
-        return next((one.id for one in reversed(self.transcript.messages) if one.tool_calls), "")
+    def asked_by(self) -> dict[str, str]:
+        """The id of the message that asks for each open call."""
+        found: dict[str, str] = {}
+        for message in reversed(self.transcript.messages):
+            if len(found) == len(self.transcript.open):
+                break
+            found.update((call.id, message.id) for call in message.tool_calls if call.id in self.transcript.open)
+        return found
 
 
 def numbered(link: Link, asked_in: dict[str, str]) -> Iterator[tuple[CausalNode, str]]:
@@ -105,8 +108,13 @@ def numbered(link: Link, asked_in: dict[str, str]) -> Iterator[tuple[CausalNode,
             yield node, ""
             continue
         attempt = _attempt(link.checkpoint.facts, index) if node.kind == "inference" else 0
-        yield node, message_id(run, link.checkpoint.step, index, attempt)
+        yield node, _said_as(link.checkpoint.facts, index) or message_id(run, link.checkpoint.step, index, attempt)
         index += 1
+
+
+def _said_as(facts: Mapping[str, Any], index: int) -> str:
+    """The id under which message `index` of a step was told of, where that does not follow from the step; "" where it does."""
+    return cast("Mapping[str, str]", facts.get(SAID_AS) or {}).get(str(index), "")
 
 
 def _attempt(facts: Mapping[str, Any], index: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from causeline.causal import InvalidValue, canonical
 from causeline.errors import Invalid
 from causeline.models.messages import Message
-from causeline.runtime.interrupts import WrongDecision
+from causeline.run.decisions import WrongDecision
 from causeline.tools.tool import InvalidTool
 from causeline.tools.toolbox import client_tools
 

@@ -7,52 +7,26 @@ and the interrupt stays open.
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from causeline.causal import InvalidValue, canonical
 from causeline.errors import Invalid
 from causeline.graph import Pause, Step
+from causeline.run.decisions import DECISIONS, NEEDS_VALUE
 from causeline.run.ledger import arguments_hash, derive
-from causeline.runtime.records import Checkpoint, Interrupt, InterruptKind, Run
+from causeline.runtime.records import Checkpoint, Interrupt, Run
 
-DECISIONS: Mapping[InterruptKind, frozenset[str]] = {
-    "approval": frozenset({"approve", "deny", "edit"}),
-    "question": frozenset({"answer", "deny"}),
-    "unknown_outcome": frozenset({"retry", "record", "fail"}),
-}
-"""The decisions that fit each kind of interrupt."""
-NEEDS_VALUE = frozenset({"edit", "answer", "record"})
-MAX_NAME = 200
-
-
-class WrongDecision(Invalid):
-    """A decision does not fit its interrupt. The interrupt stays open."""
-
-    code = "invalid"
-
-
-def check_decision(interrupt: Interrupt, decision: Mapping[str, Any]) -> None:
-    """Raises WrongDecision unless `{decision, value?, reason?, by?}` is complete and fits the kind."""
-    chosen = decision.get("decision")
-    allowed = DECISIONS[interrupt.kind]
-    if not isinstance(chosen, str) or chosen not in allowed:
-        raise WrongDecision(f"{interrupt.id} is a question of kind {interrupt.kind}; it takes {', '.join(sorted(allowed))}, not {chosen!r}")
-    if chosen in NEEDS_VALUE and "value" not in decision:
-        raise WrongDecision(f"{interrupt.id}: {chosen} needs a value")
-    if chosen not in NEEDS_VALUE and decision.get("value") is not None:
-        # Whoever sends arguments does not mean the ones that were asked about.
-        raise WrongDecision(f"{interrupt.id}: {chosen} takes no value; {', '.join(sorted(allowed & NEEDS_VALUE))} does")
-    if chosen == "edit" and not isinstance(decision["value"], dict):
-        raise WrongDecision(f"{interrupt.id}: edit needs the new arguments as an object")
-    try:
-        canonical(dict(decision))
-    except InvalidValue as error:
-        raise WrongDecision(f"{interrupt.id}: {error.message}") from error
-    if "reason" in decision and decision["reason"] is not None and not isinstance(decision["reason"], str):
-        raise WrongDecision(f"{interrupt.id}: reason must be text")
-    if "by" in decision and (not isinstance(decision["by"], str) or not 0 < len(decision["by"]) <= MAX_NAME):
-        raise WrongDecision(f"{interrupt.id}: by is the name of whoever decided, a text of at most {MAX_NAME} characters")
-    unknown = set(decision) - {"decision", "value", "reason", "by"}
-    if unknown:
-        raise WrongDecision(f"{interrupt.id}: unknown fields {', '.join(sorted(unknown))}")
+__all__ = [
+    "DECISIONS",
+    "NEEDS_VALUE",
+    "answer",
+    "approve",
+    "deny",
+    "edit",
+    "entries_of",
+    "fail",
+    "interrupts_of",
+    "record",
+    "retry",
+    "waiting_calls",
+]
 
 
 def interrupts_of(step: Step, checkpoint: Checkpoint, run: Run, path: Sequence[str], known: Mapping[str, Interrupt]) -> Sequence[Interrupt]:

@@ -243,7 +243,7 @@ class Recorder:
             delta=delta,
             position=step.position,
         )
-        facts, self.scope.facts = self.scope.facts, {}
+        facts = {**self.scope.facts.pop("", {}), **self.scope.facts.pop(step.node, {})}
         attempts = self._reports.attempts(step.attempts)
         if attempts:
             facts["attempts"] = [*facts.get("attempts", ()), *map(dict, attempts)]

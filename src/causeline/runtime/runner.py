@@ -136,7 +136,7 @@ class Runner:
             wait=next((one.writes for one in left.progress if one.port == WAIT), None),
         )
         if left.told.next_number > 1:
-            scope.facts["epoch"] = run.epoch  # the step was begun by another process
+            scope.facts_at("")["epoch"] = run.epoch  # the step was begun by another process
         own = self.program.services(scope)
         recorder = Recorder(
             self.store,

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from causeline.agent.options import Options
 from causeline.agent.own_graph.bare_run import bare_scope
+from causeline.agent.own_graph.call_channels import CallChannels
 from causeline.agent.own_graph.channel_conversation import ChannelConversation
 from causeline.agent.own_graph.channel_messages import written
 from causeline.agent.own_graph.tool_policy import policy_of
@@ -26,8 +27,6 @@ from causeline.models.model import Model
 from causeline.run.scope import RunScope
 from causeline.tools.toolbox import Toolbox
 
-CALLS = "_tool_calls"
-POLICY = "_tool_policy"
 PENDING = "pending"
 _HISTORIES = 64
 
@@ -46,6 +45,7 @@ class AgentNode:
     ) -> None:
         self.options = options
         self.toolbox = toolbox
+        self._channels = CallChannels.beside(options.tool_call_key)
         self._open_model = open_model
         self._memory = MemoryPlace(options.memory, open_memory)
         self._model: Model | None = None
@@ -125,14 +125,14 @@ class AgentNode:
         appends: list[Append] = outcome.writes["log"]
         said = next(append.payload for append in appends if append.kind == "inference")
         calls = [ToolCall(call["id"], call["name"], call["arguments"]) for call in said["calls"]] if outcome.port == "tools" else []
-        reply = Message("assistant", said["text"], tuple(calls), id=talk.scope.asked_by, reasoning=tuple(said.get("reasoning", ())))
+        reply = Message("assistant", said["text"], tuple(calls), id=talk.message, reasoning=tuple(said.get("reasoning", ())))
         writes: dict[str, Any] = {
             options.messages_key: written(ctx, options.messages_key, [*begun, reply]),
-            CALLS: [{"id": call.id, "name": call.name, "args": call.arguments} for call in calls],
+            self._channels.calls: [{"id": call.id, "name": call.name, "args": call.arguments} for call in calls],
             options.tool_call_key: PENDING if calls else "",
         }
         if calls:
-            writes[POLICY] = await policy_of(options, self.toolbox, calls)
+            writes[self._channels.policy] = await policy_of(options, self.toolbox, calls)
         else:
             writes[options.output_key] = result.get("answer", said["text"])
         if talk.in_log:

@@ -22,7 +22,7 @@ from causeline.models.messages import Message, ToolCall
 from causeline.models.model import Model, Request
 from causeline.models.transcript import Transcript
 from causeline.run.ledger import derive
-from causeline.run.scope import RunScope, message_id
+from causeline.run.scope import SAID_AS, RunScope, message_id
 from causeline.tools.tool import Tool
 from causeline.tools.toolbox import Toolbox
 
@@ -52,6 +52,8 @@ class ChannelConversation(Conversation):
     def __init__(self, options: Options, toolbox: Toolbox, model: Model, scope: RunScope, *, memory: AgentMemory | None = None) -> None:
         super().__init__(options, toolbox, model, scope, at_once=0, memory=memory)
         self.path: tuple[str | int, ...] = ()
+        self.apart = False
+        """Whether other visits may be under way at the same time."""
         self.added: list[Append] = []
         self.in_log = False
         self.prompt: str | None = None
@@ -60,6 +62,7 @@ class ChannelConversation(Conversation):
         self._heard = 0
         self._ahead = False
         self._asked_nodes: dict[str, str] = {}
+        self._logged_calls: set[str] = set()
         self._logged_prompt = ""
         self._logged_goals: list[Any] = []
         self._goal = ""
@@ -78,6 +81,7 @@ class ChannelConversation(Conversation):
     def stand(self, ctx: Context, history: list[Any]) -> None:
         """Stand at the end of the channel, and know the log's part of it."""
         self.path, self.added = ctx.path, []
+        self.apart = ctx.concurrent or len(ctx.path) > 1
         log = ctx.state.get("log")
         self.in_log = isinstance(log, AgentState)
         if isinstance(log, AgentState):
@@ -95,6 +99,7 @@ class ChannelConversation(Conversation):
             node = nodes[position]
             match node.kind:
                 case "tool_call":
+                    self._logged_calls.add(node.payload["call_id"])
                     self._asked_nodes[node.payload["call_id"]] = node.id
                 case "tool_result":
                     self._asked_nodes.pop(node.payload["call_id"], None)
@@ -186,26 +191,46 @@ class ChannelConversation(Conversation):
 
     def reply_id(self, step: int, attempt: int) -> str:
         """The id of the message a reply becomes: its place among the messages this visit adds to the log."""
-        place = sum(append.kind in ("goal", "inference") for append in self.added)
-        if len(self.path) < 2:
-            return message_id(self.scope.run_id, step, place, attempt)
-        return derive("msg_", self.scope.run_id, step, list(self.path), len(self.transcript.messages), place, attempt)
+        if not self.apart:
+            return message_id(self.scope.run_id, step, self._place, attempt)
+        return derive("msg_", self.scope.run_id, step, list(self.path), len(self.transcript.messages), self._place, attempt)
 
-    def begun_anew(self, attempt: int) -> None:
+    @property
+    def _place(self) -> int:
+        """The place of the reply under way among the messages that this visit adds to the log."""
+        return sum(append.kind in ("goal", "inference") for append in self.added)
+
+    def begun_anew(self, placement: str | int, attempt: int) -> None:
         """A reply was begun so often before it was whole."""
-        place = sum(append.kind in ("goal", "inference") for append in self.added)
-        known = self.scope.facts.get("attempt")
-        self.scope.facts["attempt"] = {**(known if isinstance(known, dict) else {}), str(place): attempt}
+        facts = self.scope.facts_at(placement)
+        known = facts.get("attempt")
+        facts["attempt"] = {**(known if isinstance(known, dict) else {}), str(self._place): attempt}
+
+    def said_as(self, message: str) -> None:
+        super().said_as(message)
+        if self.apart and len(self.path) == 1:  # the number of the step it is committed with is not known before
+            self.scope.facts_at(self.path[0]).setdefault(SAID_AS, {})[str(self._place)] = message
 
     def call_id(self, step: int, index: int) -> str:
-        """An id of a call's own. Below the top level several visits, and several rounds of one, belong to the same step."""
-        if len(self.path) < 2:
+        """An id of a call's own. Below the top level several visits may belong to the same step; beside other branches the number of a
+        step follows from who was quicker, and a call's id must not."""
+        if not self.apart:
             return super().call_id(step, index)
+        if len(self.path) == 1:
+            return self._unused("call_", self.scope.run_id, self.path[0], len(self.transcript.messages), index)
         return derive("call_", self.scope.run_id, step, list(self.path), len(self.transcript.messages), index)
 
+    def _unused(self, prefix: str, *parts: str | int) -> str:
+        """An id that no call in the log has."""
+        name, again = derive(prefix, *parts), 0
+        while name in self._logged_calls:
+            again += 1
+            name = derive(prefix, *parts, again)
+        return name
+
     def named(self, calls: Sequence[ToolCall], step: int) -> tuple[ToolCall, ...]:
-        """Below the top level the same ids of a provider may come from several places at once, so none of them is kept."""
-        if len(self.path) > 1:
+        """The same ids of a provider may come from several places at once, so none of them is kept there."""
+        if self.apart:
             calls = [ToolCall("", call.name, call.arguments) for call in calls]
         return super().named(calls, step)
 

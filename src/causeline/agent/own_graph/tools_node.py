@@ -9,14 +9,14 @@ from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from causeline.agent.options import Options
-from causeline.agent.own_graph.agent_node import CALLS, POLICY
+from causeline.agent.own_graph.bare_answers import bare_answers
 from causeline.agent.own_graph.bare_run import VisitLedger, bare_scope
+from causeline.agent.own_graph.call_channels import CALLS, RESULTS, CallChannels
 from causeline.agent.own_graph.channel_conversation import ChannelConversation
 from causeline.agent.own_graph.channel_messages import read_calls, unasked, written
 from causeline.agent.own_graph.tool_policy import stricter
 from causeline.agent.react.call_results import append_id, logged
 from causeline.agent.react.tool_step import ToolStep
-from causeline.errors import Invalid
 from causeline.graph.node import Context, Outcome
 from causeline.models.messages import Message, ToolCall
 from causeline.models.scripted_model import ScriptedModel
@@ -28,10 +28,6 @@ from causeline.tools.tool import Tool
 from causeline.tools.toolbox import Toolbox
 from causeline.tools.trim import shorten
 
-PARTIAL = "_tool_results"
-"""What a paused visit has and has asked, so that no call runs twice and an answer is for what was asked."""
-_DECISIONS = frozenset({"approve", "deny", "edit", "answer", "retry", "record", "fail"})
-
 
 class ToolsNode:
     """What the node is made of: options and tools."""
@@ -39,6 +35,7 @@ class ToolsNode:
     def __init__(self, options: Options, toolbox: Toolbox) -> None:
         self.options = options
         self.toolbox = toolbox
+        self._channels = CallChannels.beside(options.tool_call_key)
         self._in_runs: WeakKeyDictionary[RunScope, dict[str, ChannelConversation]] = WeakKeyDictionary()
 
     async def open(self) -> None:
@@ -70,12 +67,14 @@ class ToolsNode:
         history: list[Any] = ctx.state.get(options.messages_key) or []
         talk = self._talk(ctx, history)
         talk.stand(ctx, history)
-        talk.options, talk.policy = stricter(options, ctx.state.get(POLICY)), ctx.state.get(POLICY)
-        calls = read_calls(ctx.state, CALLS, options.tool_call_key, derive("call_", talk.scope.run_id, ctx.step, list(ctx.path)))
-        step = await _carry_out(ctx, talk, calls)
+        policy = ctx.state.get(self._channels.policy)
+        talk.options, talk.policy = stricter(options, policy), policy
+        channel = self._channels.calls if self._channels.calls in ctx.state else CALLS
+        calls = read_calls(ctx.state, channel, options.tool_call_key, derive("call_", talk.scope.run_id, ctx.step, list(ctx.path)))
+        step, refused = await _carry_out(ctx, talk, calls, self._channels.results)
         if step.questions:
-            return _paused(step)
-        return self._done(ctx, talk, calls, step)
+            return _paused(step, self._channels.results, refused)
+        return self._done(ctx, talk, calls, step, channel)
 
     def _talk(self, ctx: Context, history: Sequence[Any]) -> ChannelConversation:
         """The conversation of this placement in this run; without a run, one for this visit."""
@@ -87,17 +86,17 @@ class ToolsNode:
             talks[ctx.placement] = ChannelConversation(self.options, self.toolbox, _NOBODY, scope)
         return talks[ctx.placement]
 
-    def _done(self, ctx: Context, talk: ChannelConversation, calls: Sequence[ToolCall], step: ToolStep) -> Outcome:
+    def _done(self, ctx: Context, talk: ChannelConversation, calls: Sequence[ToolCall], step: ToolStep, channel: str) -> Outcome:
         outcome, options = step.outcome(), self.options
         lost = unasked(ctx.state.get(options.messages_key) or (), calls)
         said = [Message("assistant", "", tuple(lost))] if lost else []
         said += [self._message(talk, step.calls[call.id]) for call in calls]
         writes: dict[str, Any] = {
             options.messages_key: written(ctx, options.messages_key, said),
-            CALLS: [],
+            channel: [],
             options.tool_call_key: "",
             **{key: None for key in ("_tool_call_args", "_tool_call_id") if ctx.state.get(key) is not None},
-            **{key: {} for key in (PARTIAL, POLICY) if ctx.state.get(key)},
+            **{key: {} for key in (self._channels.results, self._channels.policy) if ctx.state.get(key)},
             **{key: outcome.writes[key] for key in ("context",) if key in outcome.writes},
         }
         if talk.in_log:
@@ -154,37 +153,21 @@ def _finished(row: Call, result: Mapping[str, Any]) -> Call:
     )
 
 
-def _paused(step: ToolStep) -> Outcome:
-    """Wait for answers; what is finished is kept beside what was asked."""
+def _paused(step: ToolStep, results: str, refused: Mapping[str, str]) -> Outcome:
+    """Wait for answers; what is finished is kept beside what was asked. What is wrong with an answer that was given stands with its
+    question."""
     done = {
         row.call_id: {"state": row.state, "ok": row.ok, "result": row.result, "arguments": row.arguments, "reported": row.reported}
         for row in step.calls.values()
         if row.state in FINISHED
     }
     asked = {question["tool_call_id"]: {"kind": question["kind"], "args_hash": question["args_hash"]} for question in step.questions}
-    single: Mapping[str, Any] = step.questions[0] if len(step.questions) == 1 else {}
-    return Outcome.pause({**single, "interrupts": step.questions}, {PARTIAL: {"results": done, "asked": asked}})
-
-
-def _answers(answer: Any, asked: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Decisions by call id: one decision, a map from call id to decision, or, for a single question, the plain value. Raises Invalid
-    for what is none of these."""
-    if answer is None or not asked:
-        return {}
-    given = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else None
-    if given is not None and "decision" not in given and given and set(given) <= set(asked):
-        return {call_id: _decision(call_id, decision, asked[call_id]) for call_id, decision in given.items()}
-    if len(asked) > 1 and not (given is not None and given.get("decision") == "deny"):
-        raise Invalid(f"{len(asked)} calls wait for answers; give a map from call id to decision: {', '.join(asked)}")
-    return {call_id: _decision(call_id, answer, question) for call_id, question in asked.items()}
-
-
-def _decision(call_id: str, given: Any, question: Mapping[str, Any]) -> Mapping[str, Any]:
-    if isinstance(given, Mapping) and cast("Mapping[str, Any]", given).get("decision") in _DECISIONS:
-        return {**cast("Mapping[str, Any]", given), **question}
-    if question["kind"] == "question":
-        return {"decision": "answer", "value": given, **question}
-    raise Invalid(f"call {call_id}: an answer is a decision such as causeline.approve(), not {given!r}")
+    questions = [
+        {**question, "refused": refused[question["tool_call_id"]]} if question["tool_call_id"] in refused else question
+        for question in step.questions
+    ]
+    single: Mapping[str, Any] = questions[0] if len(questions) == 1 else {}
+    return Outcome.pause({**single, "interrupts": questions}, {results: {"results": done, "asked": asked}})
 
 
 class ToolItem:
@@ -209,27 +192,29 @@ class ToolItem:
         fallback = derive("call_", scope.run_id, ctx.step, list(ctx.path))
         asked = {"id": entry.get("id") or fallback, "name": self.tool.name, "args": entry.get("args", entry.get("arguments", {}))}
         (call,) = read_calls({CALLS: [asked]}, CALLS, "", fallback)
-        step = await _carry_out(ctx, talk, [call])
+        step, refused = await _carry_out(ctx, talk, [call], RESULTS)
         if step.questions:
-            return _paused(step)
+            return _paused(step, RESULTS, refused)
         row = step.calls[call.id]
         return Outcome("done", {"output": {"call_id": row.call_id, "ok": bool(row.ok), "result": row.result}})
 
 
-async def _carry_out(ctx: Context, talk: ChannelConversation, calls: Sequence[ToolCall]) -> ToolStep:
-    """Run the calls that can run, as the tools step of an agent does."""
+async def _carry_out(
+    ctx: Context, talk: ChannelConversation, calls: Sequence[ToolCall], results: str
+) -> tuple[ToolStep, Mapping[str, str]]:
+    """Run the calls that can run, as the tools step of an agent does; and say what is wrong with answers that were refused."""
     talk.transcript.open = {call.id: (talk.asked_node(call), call.name, call.arguments) for call in calls}
-    kept: Mapping[str, Any] = ctx.state.get(PARTIAL) or {}
-    ledger = ctx.find(Ledger)
+    kept: Mapping[str, Any] = ctx.state.get(results) or {}
+    ledger, refused = ctx.find(Ledger), {}
     rows, new = _rows(ctx, talk, calls, kept, ledger)
     if ledger is None:
         ledger = VisitLedger(rows)
-        talk.scope.answers = _answers(ctx.answer, kept.get("asked") or {})
+        talk.scope.answers, refused = bare_answers(ctx.answer, kept.get("asked") or {}, rows, talk.toolbox)
     elif new:
         await ledger.move(new)
     step = ToolStep(ctx, talk, ledger, rows)
     await step.run()
-    return step
+    return step, refused
 
 
 _ITEM_OPTIONS = Options(model="")

@@ -36,7 +36,8 @@ def logged(talk: Conversation, call: Call) -> list[Append]:
 
 def announce(ctx: Context, call: Call, scope: RunScope) -> None:
     """Tell of a call, whole; whoever records the events sees to it that this happens once in a run."""
-    asked_by = {"message_id": scope.asked_by} if scope.asked_by else {}
+    message = scope.asked_by.get(call.call_id)
+    asked_by = {} if message is None else {"message_id": message}
     ctx.emit(RunEvent(type="tool_call_start", tool_call_id=call.call_id, name=call.name, client=call.client, **asked_by))
     ctx.emit(RunEvent(type="tool_call_args", tool_call_id=call.call_id, delta=result_text(call.arguments)))
     ctx.emit(RunEvent(type="tool_call_end", tool_call_id=call.call_id))

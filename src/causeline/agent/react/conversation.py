@@ -58,6 +58,7 @@ class Conversation:
         self.recalled: dict[str, tuple[str, str]] = {}
         self.completion = CompletionWatch(options.completion) if options.completion is not None else None
         self.folded = 0
+        self.message = ""
         self.go_on_from(scope.memo)
         self.answer_format = options.answer_format()
         self._specs: tuple[ToolSpec, ...] = toolbox.specs()
@@ -134,9 +135,13 @@ class Conversation:
         """The id of the message a reply becomes."""
         return message_id(self.scope.run_id, step, 0, attempt)
 
-    def begun_anew(self, attempt: int) -> None:
+    def begun_anew(self, placement: str | int, attempt: int) -> None:
         """A reply was begun so often before it was whole."""
-        self.scope.facts["attempt"] = attempt
+        self.scope.facts_at(placement)["attempt"] = attempt
+
+    def said_as(self, message: str) -> None:
+        """The reply under way is this message."""
+        self.message = message
 
     def call_id(self, step: int, index: int) -> str:
         """An id of a call's own."""

@@ -39,10 +39,10 @@ async def hear_reply(ctx: Context, talk: Conversation) -> tuple[Reply, Shown]:
     try:
         reply = await stream.listen(talk.model.stream(request))
     except Exception as error:
-        _record(talk.scope.facts, _failure_facts(error, stream.fold.reply()))
+        _record(talk.scope.facts_at(ctx.path[0]), _failure_facts(error, stream.fold.reply()))
         raise
-    _record(talk.scope.facts, _facts(reply))
-    talk.scope.asked_by = stream.id
+    _record(talk.scope.facts_at(ctx.path[0]), _facts(reply))
+    talk.said_as(stream.id)
     return reply, shown
 
 

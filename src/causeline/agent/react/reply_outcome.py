@@ -37,6 +37,7 @@ class ReplyOutcome:
         self.text = decoded.text
         self.spent = talk.budget_spent()
         self.calls = () if self.spent else talk.named(decoded.calls, ctx.step)
+        talk.scope.asked_by.update((call.id, talk.message) for call in self.calls)
         self.unasked = decoded.calls if self.spent else ()
         said = {"text": self.text, "calls": [call.to_json() for call in self.calls], "finish": reply.finish}
         if reply.parts:

@@ -65,7 +65,7 @@ class ReplyStream:
         for index, mender in self._calls.items():
             self._say_late(mender, "tool_call_delta", index=index)
         if self._attempt:
-            self._talk.begun_anew(self._attempt)
+            self._talk.begun_anew(self._ctx.path[0], self._attempt)
         return self.fold.reply()
 
     async def _next(self, deltas: AsyncGenerator[Delta, None]) -> Delta | None:
@@ -174,4 +174,6 @@ class ReplyStream:
         except BaseException as error:
             if from_outside(error):
                 raise
-            self._scope.facts["on_token_error"] = f"{type(error).__name__}: {words_of(error)}"[:200]  # it has no say in the run
+            self._scope.facts_at(self._ctx.path[0])["on_token_error"] = f"{type(error).__name__}: {words_of(error)}"[
+                :200
+            ]  # it has no say in the run

@@ -43,7 +43,7 @@ def below(ctx: Context, scope: RunScope, call: Call) -> Callable[[Any, str], Awa
     async def run(program: Any, prompt: str) -> SubRun:
         ended = await ctx.use(SubRuns).run(scope, call, program, prompt, ctx.emit)
         if ended.usage:
-            scope.facts.setdefault("sub_runs", []).extend(ended.usage)
+            scope.facts_at(ctx.path[0]).setdefault("sub_runs", []).extend(ended.usage)
         return ended
 
     return run

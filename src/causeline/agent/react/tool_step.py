@@ -193,7 +193,7 @@ class ToolStep:
         begun = 1 if row.state == "started" or waits_below(row) else 0  # its first attempt is counted already
         if executed.tries:
             tried = [{"call_id": call.call_id, **attempt} for attempt in executed.tries]
-            self.talk.scope.facts.setdefault("attempts", []).extend(tried)
+            self.talk.scope.facts_at(self.ctx.path[0]).setdefault("attempts", []).extend(tried)
         row = replace(
             row,
             state=state,

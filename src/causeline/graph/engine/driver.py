@@ -244,6 +244,7 @@ class Frame(Commits):
             index=self.index,
             answer=answer,
             reducers=self.bound.reducers,
+            concurrent=self.bound.forks or self.top is not None,
             tries=tries,
         )
 

@@ -71,6 +71,7 @@ async def call(
     index: int | None = None,
     answer: Any = None,
     reducers: Mapping[str, Any] = NOTHING,
+    concurrent: bool = False,
     tries: list[Mapping[str, Any]] | None = None,
 ) -> VisitResult:
     """Call the site's node, again where its retry policy says so; what failed goes into `tries`. Raises what the last try raised."""
@@ -93,6 +94,7 @@ async def call(
             deps=control.deps,
             reducers=reducers,
             gate=control.gate,
+            concurrent=concurrent,
         )
         before = copied(state) if control.debug else None
         try:

@@ -101,6 +101,21 @@ def questioner(effects: Path) -> Sequence[Program]:
     return [Agent(ScriptedModel([reply, calls("write", start=5), {"text": "done"}]), tools=[ask_human, *tools(effects)])]
 
 
+def two_agents(effects: Path) -> Sequence[Program]:
+    """Two agents side by side in one document, whose models give their calls the same ids."""
+    graph = Graph("urn:sweep:dag:two-agents")
+    for side, rounds in (("left", 2), ("right", 1)):
+        keys = {"messages_key": f"{side}_messages", "tool_call_key": f"{side}_call"}
+        script = [*[calls("write", "look", start=place) for place in range(rounds)], {"text": f"{side} is done"}]
+        named = [{**reply, "calls": [{**call, "id": f"c{n}"} for n, call in enumerate(reply.get("calls", ()))]} for reply in script]
+        own = tools(effects)
+        agent = react_agent(iri=f"urn:sweep:{side}:agent", model=ScriptedModel(named), tools=own, output_key=f"{side}_output", **keys)
+        graph.node(f"{side}-agent", agent).node(f"{side}-tools", tool_exec(iri=f"urn:sweep:{side}:tools", tools=own, **keys))
+        graph.edge(f"{side}-agent", f"{side}-tools", when=f"{side}_call!=").edge(f"{side}-tools", f"{side}-agent")
+        graph.entry(side, f"{side}-agent")
+    return [GraphProgram(graph.build(), graph.nodes, name="two-agents")]
+
+
 def two_nodes(effects: Path) -> Sequence[Program]:
     """The two nodes in a graph of one's own: calls side by side, and one that a person has to approve."""
     own = tools(effects)
@@ -124,6 +139,7 @@ PEOPLE = (
     ),
     Scenario("unknown-ask", [[calls("risk", "look"), {"text": "done"}]], wondering),
     Scenario("two-nodes-approval", (), approving, programs=two_nodes),
+    Scenario("two-agents", (), once, programs=two_agents, branches=True),
     Scenario("sub-run", (), once, programs=delegating),
     Scenario("sub-run-approval", (), supervising, programs=supervised),
     Scenario("enqueue", [[calls("write", "look"), {"text": "done"}]], queueing),
