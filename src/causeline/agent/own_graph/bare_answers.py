@@ -40,7 +40,7 @@ def bare_answers(
 
 
 def _by_call(answer: Any, asked: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-    given = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else {}
+    given: Mapping[str, Any] = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else {}
     if given and "decision" not in given and set(given) <= set(asked):
         return given
     if len(asked) == 1 or given.get("decision") == "deny":
@@ -59,7 +59,7 @@ def _decision(call_id: str, given: Any, kind: str) -> Mapping[str, Any]:
     """Raises Invalid for what is no decision on a question of this kind."""
     if isinstance(given, _Unclear):
         raise Invalid(given.fault)
-    decision = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
+    decision: Mapping[str, Any] = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
     if decision.get("decision") not in _WORDS:
         if kind != "question":
             raise Invalid(f"call {call_id}: an answer is a decision such as causeline.approve(), not {given!r:.200}")

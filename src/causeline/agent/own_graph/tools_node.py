@@ -205,7 +205,8 @@ async def _carry_out(
     """Run the calls that can run, as the tools step of an agent does; and say what is wrong with answers that were refused."""
     talk.transcript.open = {call.id: (talk.asked_node(call), call.name, call.arguments) for call in calls}
     kept: Mapping[str, Any] = ctx.state.get(results) or {}
-    ledger, refused = ctx.find(Ledger), {}
+    ledger = ctx.find(Ledger)
+    refused: Mapping[str, str] = {}
     rows, new = _rows(ctx, talk, calls, kept, ledger)
     if ledger is None:
         ledger = VisitLedger(rows)

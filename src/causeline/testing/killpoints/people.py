@@ -106,10 +106,12 @@ def two_agents(effects: Path) -> Sequence[Program]:
     graph = Graph("urn:sweep:dag:two-agents")
     for side, rounds in (("left", 2), ("right", 1)):
         keys = {"messages_key": f"{side}_messages", "tool_call_key": f"{side}_call"}
-        script = [*[calls("write", "look", start=place) for place in range(rounds)], {"text": f"{side} is done"}]
-        named = [{**reply, "calls": [{**call, "id": f"c{n}"} for n, call in enumerate(reply.get("calls", ()))]} for reply in script]
+        replies: list[dict[str, Any]] = [dict(calls("write", "look", start=place)) for place in range(rounds)]
+        for reply in replies:
+            reply["calls"] = [{**call, "id": f"c{n}"} for n, call in enumerate(reply["calls"])]
+        script = [*replies, {"text": f"{side} is done"}]
         own = tools(effects)
-        agent = react_agent(iri=f"urn:sweep:{side}:agent", model=ScriptedModel(named), tools=own, output_key=f"{side}_output", **keys)
+        agent = react_agent(iri=f"urn:sweep:{side}:agent", model=ScriptedModel(script), tools=own, output_key=f"{side}_output", **keys)
         graph.node(f"{side}-agent", agent).node(f"{side}-tools", tool_exec(iri=f"urn:sweep:{side}:tools", tools=own, **keys))
         graph.edge(f"{side}-agent", f"{side}-tools", when=f"{side}_call!=").edge(f"{side}-tools", f"{side}-agent")
         graph.entry(side, f"{side}-agent")
