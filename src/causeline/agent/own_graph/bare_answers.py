@@ -40,11 +40,12 @@ def bare_answers(
 
 
 def _by_call(answer: Any, asked: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    whole: Any = answer
     given: Mapping[str, Any] = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else {}
     if given and "decision" not in given and set(given) <= set(asked):
         return given
     if len(asked) == 1 or given.get("decision") == "deny":
-        return dict.fromkeys(asked, answer)
+        return dict.fromkeys(asked, whole)
     return dict.fromkeys(asked, _Unclear(asked))
 
 
