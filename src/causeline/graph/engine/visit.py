@@ -116,10 +116,9 @@ async def call(
                 if failed is error:
                     raise
                 raise failed from error
-        waited = delay
-        note_try(control, path, step, tries, attempt, code_of(failed), waited)
-        await control.gate.rest(control.clock, waited)
-        attempt += 1
+        note_try(control, path, step, tries, attempt, code_of(failed), delay)
+        await control.gate.rest(control.clock, delay)
+        attempt, waited = attempt + 1, delay
 
 
 def note_try(control: Control, path: Path, step: int, tries: list[Mapping[str, Any]] | None, attempt: int, code: str, wait: float) -> None:
