@@ -233,6 +233,17 @@ class InterruptOpened(Stamp):
     path: Sequence[str]
 
 
+class InterruptSuperseded(Stamp):
+    """A question that stood open where this run began is void: the user went on without answering it."""
+
+    type: Literal["interrupt_superseded"]
+    interrupt_id: str
+    kind: Literal["approval", "question", "unknown_outcome"]
+    tool_call_id: str
+    name: str
+    question: str | None
+
+
 class NodeRetry(Stamp):
     """Attempt number `attempt` of a node failed with `code`; the next one begins in `wait` seconds. `path` leads to the visit, with the
     index of a scatter's item."""
@@ -351,6 +362,7 @@ Event = (
     | ContextChanged
     | MemoryRecalled
     | InterruptOpened
+    | InterruptSuperseded
     | NodeRetry
     | NodeEvent
     | ItemFinished

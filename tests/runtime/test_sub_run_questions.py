@@ -241,3 +241,44 @@ async def test_a_fork_asks_anew_and_its_answer_is_its_own(store):
         assert (await (await rt.answer(fork.run_id, {fork.interrupts[0].id: deny()})).result()).answer == "all done"
         assert (await (await rt.answer(first.run_id, {first.interrupts[0].id: approve()})).result()).answer == "all done"
         assert stage.done.count("pay 1") == 1
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+async def test_a_new_message_voids_a_question_at_every_level_and_says_so(store, depth):
+    stage = Stage(depth=depth)
+    async with runtime(store, stage.agent) as rt:
+        first = await (await rt.start(stage.agent, "go", session="s")).result()
+        (question,) = first.interrupts
+        below = [row.session for row in await rt.runs() if row.session != "s"]
+        second = await rt.start(stage.agent, "never mind", session="s")
+        await second.result()
+        for session in ("s", *below):
+            rows = [row for row in await rt.interrupts(session) if row.id == question.id]
+            assert [row.state for row in rows] == ["superseded"]
+        void = [event for event in await told(second) if event["type"] == "interrupt_superseded"]
+        assert [(event["interrupt_id"], event["name"], event["kind"]) for event in void] == [(question.id, "pay", "approval")]
+        for run in (first.run_id, question.run):
+            with pytest.raises(Conflict, match="superseded"):
+                await rt.answer(run, {question.id: approve()})
+        assert "pay 1" not in stage.done
+
+
+async def test_questions_of_all_sessions_are_listed_once_as_the_top_holds_them(store):
+    stage = Stage(depth=3)
+    async with runtime(store, stage.agent) as rt:
+        first = await (await rt.start(stage.agent, "go", session="s")).result()
+        assert [(row.id, row.session) for row in await rt.interrupts()] == [(first.interrupts[0].id, "s")]
+
+
+async def test_a_session_whose_question_a_run_above_waits_for_cannot_be_deleted_by_itself(store):
+    stage = Stage(depth=3)
+    async with runtime(store, stage.agent) as rt:
+        first = await (await rt.start(stage.agent, "go", session="s")).result()
+        below = [row.session for row in await rt.runs() if row.session != "s"]
+        for session in below:
+            with pytest.raises(Conflict, match=r"delete session s\b"):
+                await rt.delete(session)
+        done = await (await rt.answer(first.run_id, {first.interrupts[0].id: approve()})).result()
+        assert done.answer == "all done"
+        await rt.delete("s")
+        assert await rt.sessions() == []

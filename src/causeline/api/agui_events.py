@@ -15,7 +15,10 @@ from causeline.api.agui_messages import agui_message
 
 NativeEvent = Mapping[str, Any]
 AsCustom = frozenset(
-    {"memory_recalled", "tool_progress", "item_finished", "tool_retry", "model_retry", "run_taken_over", "node_event", "calls_left"}
+    (
+        *("memory_recalled", "tool_progress", "item_finished", "tool_retry", "model_retry"),
+        *("run_taken_over", "node_event", "calls_left", "interrupt_superseded"),
+    )
 )
 """Events that AG-UI has no word for: told as CUSTOM `causeline.<type>`, with their own fields as value."""
 _COMMON = frozenset({"type", "run_id", "session_id", "seq", "ts"})

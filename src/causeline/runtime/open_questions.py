@@ -12,6 +12,7 @@ from causeline.run.scope import RunScope
 from causeline.runtime.interrupts import interrupts_of, waiting_calls
 from causeline.runtime.records import Checkpoint, Interrupt, Run
 from causeline.runtime.starting_point import StartingPoint
+from causeline.runtime.store import Store
 
 
 class OpenQuestions:
@@ -46,6 +47,25 @@ class OpenQuestions:
         ]
         self.opened = {interrupt.id: interrupt for interrupt in (*moved, *asked)}
         return asked
+
+
+async def told_void(store: Store, run: Run, head: Checkpoint | None) -> Sequence[RunEvent]:
+    """The events that tell of questions which a run made void by what the user said."""
+    if head is None or head.id != run.base or not head.facts.get("pauses"):
+        return ()
+    rows = await store.rows(Interrupt, owner=run.owner, session=run.session, status=("superseded",))
+    return [
+        RunEvent(
+            type="interrupt_superseded",
+            interrupt_id=row.id,
+            kind=row.kind,
+            tool_call_id=row.tool_call_id,
+            name=row.name,
+            question=row.question,
+        )
+        for row in rows
+        if row.checkpoint == head.id
+    ]
 
 
 def interrupt_opened(interrupt: Interrupt) -> RunEvent:

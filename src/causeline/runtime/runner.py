@@ -22,6 +22,7 @@ from causeline.runtime.feed import Feed
 from causeline.runtime.graph_reports import RunInputs
 from causeline.runtime.left_behind import Left, answers_by_pause, carried_over, left_by_another, results_in
 from causeline.runtime.open_ends import calls_left, questions_left, unheard
+from causeline.runtime.open_questions import told_void
 from causeline.runtime.program import OUTPUT, GraphProgram, Program
 from causeline.runtime.recorder import WAIT, Recorder
 from causeline.runtime.records import Interrupt, Link, Progress, Run, RunPatch, RunStatus, Session
@@ -51,7 +52,7 @@ class Loaded:
     execution: Execution
     recorder: Recorder
     branch: Branch
-    opening: RunEvent | None = None
+    opening: Sequence[RunEvent] = ()
 
     def drain(self) -> None:
         """Let what has begun finish, begin nothing new, and hand the run back then."""
@@ -155,14 +156,14 @@ class Runner:
         services = {RunScope: scope, Ledger: recorder, Patience: recorder, **self.services, **own}
         before = _visits_before(run, branch, links)
         execution = self._execute(beginning, branch, recorder, services, _pieces(left.progress), answers, before)
-        return Loaded(run, execution, recorder, branch, _opening(run, beginning, begun=left.told.next_number > 1))
+        return Loaded(run, execution, recorder, branch, await self._opening(run, beginning, branch, begun=left.told.next_number > 1))
 
     async def drive(self, loaded: Loaded) -> None:
         """Execute to the end and record how it ended. Draining it, or cancelling the task, parks the run. Raises what kept it from
         being recorded."""
         run, recorder = loaded.run, loaded.recorder
-        if loaded.opening is not None:
-            recorder.emit(loaded.opening)
+        for event in loaded.opening:
+            recorder.emit(event)
         try:
             result = await loaded.execution
             if loaded.execution.drained:
@@ -178,6 +179,10 @@ class Runner:
             await self.program.close()
 
     # loading
+
+    async def _opening(self, run: Run, beginning: Beginning, branch: Branch, *, begun: bool) -> Sequence[RunEvent]:
+        """What is told before the first step: that another process takes it over; else that it starts, and what that makes void."""
+        return [_opening(run, beginning, begun=begun), *(() if begun else await told_void(self.store, run, branch.head))]
 
     async def _session(self, run: Run) -> Session | None:
         return next(iter(await self.store.rows(Session, owner=run.owner, id=run.session)), None)

@@ -89,11 +89,13 @@ class Sessions:
     async def interrupts(
         self, session: str | None = None, *, run: str | None = None, status: Sequence[InterruptState] = ()
     ) -> Sequence[Interrupt]:
-        """Questions to people, of a session, of a run (those of runs below it too), or all. Raises Missing."""
+        """Questions to people, of a session, of a run (those of runs below it too), or all: each once then, as the topmost session holds it
+        that waits for the answer. Raises Missing."""
         if session is not None:
             await self._session(session)
         if run is None:
-            return await self._opened.rows(Interrupt, owner=self.owner, session=session, status=status)
+            rows = await self._opened.rows(Interrupt, owner=self.owner, session=session, status=status)
+            return rows if session is not None else await self._each_once(rows)
         asked = await self._row(run)
         rows = await self._opened.rows(Interrupt, owner=self.owner, session=asked.session, status=status)
         return [row for row in rows if run == row.run or (asked.head is not None and row.checkpoint == asked.head)]
@@ -104,12 +106,20 @@ class Sessions:
         rows = await self._opened.rows(Interrupt, owner=self.owner, id=given_name(interrupt), session=session)
         if not rows:
             raise Missing(f"no interrupt {interrupt!r}{f' in session {session}' if session else ''}", interrupt=interrupt)
-        above = {row.session: row for row in rows}
-        if len(above) > 1:
-            chains = Chains(self._opened, self.owner)
-            top = (await chains.levels(await self._row(rows[0].run)))[0].root
-            return above.get(top.session, rows[0])
-        return rows[0]
+        return await self._topmost(rows)
+
+    async def _topmost(self, rows: Sequence[Interrupt]) -> Interrupt:
+        """Of one question's rows the one of the session whose top run waits for the answer."""
+        if len(rows) == 1:
+            return rows[0]
+        top = (await Chains(self._opened, self.owner).levels(await self._row(rows[0].run)))[0].root
+        return next((row for row in rows if row.session == top.session), rows[0])
+
+    async def _each_once(self, rows: Sequence[Interrupt]) -> Sequence[Interrupt]:
+        questions: dict[str, list[Interrupt]] = {}
+        for row in rows:
+            questions.setdefault(row.id, []).append(row)
+        return [await self._topmost(held) for held in questions.values()]
 
     async def waiting_run(self, interrupt: Interrupt) -> Run:
         """The run of the question's session that has stopped for it: the one that asks, or one that waits for a run below it."""
@@ -263,9 +273,10 @@ class Sessions:
         return bundle.session
 
     async def delete(self, session: str) -> None:
-        """Remove a session and all that belongs to it, with the sessions of the runs below its own. Raises Missing, and Conflict
-        while a run is active, before anything is removed."""
+        """Remove a session and all that belongs to it, with the sessions of the runs below its own. Raises Missing, and, before anything is
+        removed, Conflict while a run is active, or while a run of another session waits for an answer to a question that is asked here."""
         await self._session(session)
+        await self._check_nobody_waits(session)
         known = {one.id for one in await self.sessions()}
         found = [session]
         for name in found:
@@ -277,6 +288,19 @@ class Sessions:
             found += [name for name in below if name in known and name not in found]
         for name in reversed(found):
             await self._opened.delete(self.owner, name)
+
+    async def _check_nobody_waits(self, session: str) -> None:
+        """Raises Conflict where the answer to an open question of this session is wanted by a run above."""
+        for row in await self._opened.rows(Interrupt, owner=self.owner, session=session, status=("open",)):
+            top = await self.interrupt(row.id)
+            if top.session != session and top.state == "open":
+                raise Conflict(
+                    f"session {session} is below session {top.session}, whose run waits for the answer to {row.id}; answer that, or "
+                    f"delete session {top.session}",
+                    code="session_busy",
+                    session=session,
+                    interrupt=row.id,
+                )
 
     async def _row(self, run_id: str) -> Run:
         rows = await self._opened.rows(Run, owner=self.owner, id=given_name(run_id))

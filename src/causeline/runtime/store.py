@@ -65,7 +65,7 @@ class Store(Protocol):
         session, else Missing.
         With `answers`: each interrupt must be open (else Conflict(code="interrupt_closed"), also in a busy session,
         unknown: Missing) and becomes answered by this run. With a user message in `input`, interrupts open at the run's base become
-        superseded. Both in this same transaction.
+        superseded, in every session of the owner that holds them open. Both in this same transaction.
         """
         ...
 

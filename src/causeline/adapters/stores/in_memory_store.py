@@ -79,14 +79,16 @@ class InMemoryStore:
         self._changed()
         return kept.row
 
-    @staticmethod
-    def _supersede(run: KeptRun) -> None:
+    def _supersede(self, run: KeptRun) -> None:
+        """What is open where a user speaks is void, also where the sessions of runs below hold it."""
         if not rules.speaks(run.row):
             return
-        interrupts = run.session.interrupts
-        for name, interrupt in interrupts.items():
-            if interrupt.state == "open" and interrupt.checkpoint == run.row.base:
-                interrupts[name] = replace(interrupt, state="superseded")
+        here = run.session.interrupts.values()
+        void = {interrupt.id for interrupt in here if interrupt.state == "open" and interrupt.checkpoint == run.row.base}
+        for (owner, _), session in self._kept.sessions.items() if void else ():
+            for name in void & session.interrupts.keys() if owner == run.row.owner else ():
+                if session.interrupts[name].state == "open":
+                    session.interrupts[name] = replace(session.interrupts[name], state="superseded")
 
     async def claim(self, owner: str, run_id: str, holder: str, *, epoch: int, beat: int, at: str) -> Run | None:
         run = self._kept.runs.get((owner, run_id))

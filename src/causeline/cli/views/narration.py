@@ -72,6 +72,7 @@ class Narrator:
             "sub_run_started": self._sub_run,
             "sub_run_event": self._below,
             "run_taken_over": self._taken_over,
+            "interrupt_superseded": self._void,
             "run_finished": self._close,
             "run_error": self._close,
         }
@@ -167,6 +168,9 @@ class Narrator:
 
     def _taken_over(self, _event: "events.RunTakenOver") -> Sequence[Piece]:
         return self._line("taken over by another process", "quiet")
+
+    def _void(self, event: "events.InterruptSuperseded") -> Sequence[Piece]:
+        return self._line(f"void    the open question on {shown(event['name'])}: you went on without answering it", "quiet")
 
     def _name(self, call_id: str) -> str:
         call = self._calls.get(call_id)

@@ -258,6 +258,20 @@ class AnswerLaws:
         await (await begin(store, "r3", at=writer.head, input=[{"role": "tool", "content": "x"}])).end()
         assert await self._states(store) == {"int_1": "open"}
 
+    async def test_a_question_is_superseded_in_every_session_of_its_owner_that_holds_it_open(self, store: Store) -> None:
+        writer = await self._interrupted(store, "int_1", "int_2")
+        for name, session, owner in (("b1", "below", OWNER), ("o1", "s1", "other")):
+            further = await begin(store, name, session=session, owner=owner)
+            await further.ask("int_1", "int_3")
+            await further.end("interrupted")
+        await (await begin(store, "r2", at=writer.head)).end()
+        rows = [row for owner in (OWNER, "other") for row in await store.rows(Interrupt, owner=owner)]
+        found = {(row.session, row.id): row.state for row in rows}
+        assert found["below", "int_1"] == "superseded"
+        assert found["below", "int_3"] == "open"
+        others = await store.rows(Interrupt, owner="other")
+        assert {row.state for row in others} == {"open"}
+
     async def test_an_enqueued_user_message_supersedes_when_it_begins(self, store: Store) -> None:
         writer = await begin(store)
         waiting = await queue(store, "r2")

@@ -47,7 +47,12 @@ UPDATE interrupt SET state = 'answered', decision = $3, answered_by = $4 WHERE s
 SELECT state FROM interrupt WHERE session = $1 AND id = $2
 
 -- name: interrupts_supersede
-UPDATE interrupt SET state = 'superseded' WHERE session = $1 AND checkpoint = $2 AND state = 'open'
+UPDATE interrupt SET state = 'superseded' WHERE session = $1 AND checkpoint = $2 AND state = 'open' RETURNING id
+
+-- The same question as the sessions of runs below hold it.
+-- name: interrupt_supersede_below
+UPDATE interrupt SET state = 'superseded'
+WHERE id = $1 AND state = 'open' AND session IN (SELECT no FROM session WHERE owner = $2)
 
 -- name: run_cancel
 UPDATE run SET

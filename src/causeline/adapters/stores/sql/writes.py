@@ -84,7 +84,9 @@ def _answerable(session: int, run: Run, name: str) -> Operation[None]:
 
 def _supersede(run: Run, session: int) -> Operation[None]:
     if run.base is not None and rules.speaks(run):
-        yield "interrupts_supersede", (session, encoding.pack_checkpoint(run.base))
+        void = yield "interrupts_supersede", (session, encoding.pack_checkpoint(run.base))
+        if void:
+            yield "interrupt_supersede_below", Many((name, run.owner) for (name,) in void)
 
 
 def claim(owner: str, run_id: str, holder: str, epoch: int, beat: int, at: str) -> Operation[Run | None]:

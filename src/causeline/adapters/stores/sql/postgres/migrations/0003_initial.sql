@@ -91,6 +91,7 @@ CREATE TABLE interrupt (
     body BYTEA NOT NULL,
     UNIQUE (session, id)
 );
+CREATE INDEX interrupt_open ON interrupt (id) WHERE state = 'open';
 
 CREATE TABLE progress (
     no BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

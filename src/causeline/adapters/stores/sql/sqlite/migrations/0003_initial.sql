@@ -104,6 +104,7 @@ CREATE TABLE interrupt (
     body BLOB NOT NULL,
     UNIQUE (session, id)
 );
+CREATE INDEX interrupt_open ON interrupt (id) WHERE state = 'open';
 
 CREATE TABLE progress (
     no INTEGER PRIMARY KEY,
