@@ -22,10 +22,10 @@ from causeline.runtime.times import iso
 class NoteKeeping:
     """One run's way to memory; `notes` is None for a run that keeps none."""
 
-    def __init__(self, run: Run, notes: object, store: Store, clock: Clock, emit: Callable[[RunEvent], None]) -> None:
+    def __init__(self, run: Run, notes: Notes | None, store: Store, clock: Clock, emit: Callable[[RunEvent], None]) -> None:
         self.digest = RunDigest(run)
-        self._own = Memories(store.memory(), clock) if isinstance(notes, Notes) else None
-        self._notes = notes if isinstance(notes, Notes) else None
+        self._own = Memories(store.memory(), clock) if notes is not None else None
+        self._notes = notes
         self._clock = clock
         self._emit = emit
 

@@ -18,7 +18,7 @@ from causeline.graph import Progress as Finished
 from causeline.models.payload_checks import check_payload
 from causeline.policy import Clock
 from causeline.run.ledger import FINISHED, Call
-from causeline.run.scope import RunScope
+from causeline.run.scope import Notes, RunScope
 from causeline.runtime import records
 from causeline.runtime.branch_history import CALLS, LOG, count_step
 from causeline.runtime.event_buffer import EventBuffer
@@ -51,7 +51,7 @@ class Recorder:
         document: str,
         clock: Clock,
         publish: Publish,
-        notes: object = None,
+        notes: Notes | None = None,
     ) -> None:
         self.store = store
         self.run = run

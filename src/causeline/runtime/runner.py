@@ -139,6 +139,7 @@ class Runner:
         if left.told.next_number > 1:
             scope.facts_at("")["epoch"] = run.epoch  # the step was begun by another process
         own = self.program.services(scope)
+        notes: Any = own.get(Notes)
         recorder = Recorder(
             self.store,
             run,
@@ -147,7 +148,7 @@ class Runner:
             document=self.program.document.hash,
             clock=self.clock,
             publish=self.feed.publish,
-            notes=own.get(Notes),
+            notes=notes,
         )
         if left.lost:
             await recorder.move(left.lost)
