@@ -54,7 +54,7 @@ class RunDigest:
 
     def rows(self, end: RunPatch, at: str) -> list[tuple[Collection, StoredItem]]:
         """The pages as they are committed with the run's end, at this time."""
-        lines = [line for step, nodes in self._steps for node in nodes for line in lines_of(node, step)]
+        lines = _first_and_last(self._steps)
         if not lines:
             return []
         if end.status != "succeeded":
@@ -103,6 +103,25 @@ def _reason(end: RunPatch) -> str:
     message = field_text(end.error, "message")
     reason = end.stop_reason or "no reason"
     return f"{reason}: {_short(message)}" if message else reason
+
+
+def _first_and_last(steps: Sequence[tuple[int, Sequence[CausalNode]]]) -> list[Line]:
+    """The lines of all steps; of a run that is too long for its pages those of its first and of its last steps, so that the end of a run
+    costs the same however long it was."""
+    first = _some_pages(iter(steps))
+    last = _some_pages(reversed(steps[len(first) :]))
+    return [line for lines in (*first, *reversed(last)) for line in lines]
+
+
+def _some_pages(steps: Iterator[tuple[int, Sequence[CausalNode]]]) -> list[list[Line]]:
+    """The lines of each step, for as many steps as fill more than half of the pages."""
+    found: list[list[Line]] = []
+    room = PAGE * (PAGES // 2 + 1)
+    while room > 0 and (taken := next(steps, None)) is not None:
+        step, nodes = taken
+        found.append([line for node in nodes for line in lines_of(node, step)])
+        room -= sum(len(line.text) for line in found[-1])
+    return found
 
 
 def lines_of(node: CausalNode, step: int) -> Iterator[Line]:

@@ -141,14 +141,7 @@ class Runner:
         own = self.program.services(scope)
         notes: Any = own.get(Notes)
         recorder = Recorder(
-            self.store,
-            run,
-            scope,
-            start,
-            document=self.program.document.hash,
-            clock=self.clock,
-            publish=self.feed.publish,
-            notes=notes,
+            self.store, run, scope, start, document=self.program.document.hash, clock=self.clock, publish=self.feed.publish, notes=notes
         )
         if left.lost:
             await recorder.move(left.lost)
