@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Never
 
-from causeline import graph
+from causeline import graph, shapes
 from causeline.adapters.hcl import read_hcl
 from causeline.adapters.memory.query_process import QueryProcess
 from causeline.adapters.models.model_names import Candidate, Fault, candidates
@@ -24,7 +24,7 @@ from causeline.agent.manifest.source import read_source
 from causeline.agent.option_rules import SERVER_OPTIONS
 from causeline.agent.options import OPTION_NAMES, InvalidOptions, Options
 from causeline.causal import AgentState, canonical
-from causeline.errors import CauselineError, Invalid, Misuse
+from causeline.errors import CauselineError, Invalid, Misuse, check_argument
 from causeline.graph import Document, Node
 from causeline.models.emulated_tools import in_mode
 from causeline.models.fallback_model import FallbackModel
@@ -35,7 +35,8 @@ from causeline.policy import RetryPolicy
 from causeline.runtime.engine_room import GRACE_SECONDS
 from causeline.runtime.handle import RunResult
 from causeline.runtime.inputs import Prompt
-from causeline.runtime.program import GraphProgram, Program
+from causeline.runtime.program import IS_PROGRAM, GraphProgram, Program
+from causeline.runtime.run_names import checked_owner
 from causeline.runtime.runtime import Runtime
 from causeline.runtime.times import SystemClock
 from causeline.tools.approval import ApprovalMode
@@ -143,7 +144,7 @@ class Agent(AgentDefinition):
         """Run once, in memory, and say how it ended. `state` is a log to go on from, `history` earlier messages (user, assistant, tool);
         the result's `state` is the log, its `messages` are the whole conversation, so either goes into the next call. `deps` is what
         tools and nodes find as `ctx.deps`. Raises Invalid for messages that are none, and where both state and history are given."""
-        async with open("memory://", agents=[self]) as runtime:
+        async with open("memory://", agents=[self], grace=0) as runtime:
             before = log_to_go_on_from(state, history)
             session = None if before is None else await runtime.import_(canonical(before.to_json()))
             result = await (await runtime.start(self, prompt, session=session, deps=deps)).result()
@@ -168,7 +169,7 @@ class Agent(AgentDefinition):
 
     async def stream_text(self, prompt: Prompt = None, *, deps: Any = None) -> AsyncIterator[str]:
         """Run once, in memory, and yield the text of replies piece by piece. Raises RunFailed where the run fails."""
-        async with open("memory://", agents=[self]) as runtime:
+        async with open("memory://", agents=[self], grace=0) as runtime:
             run = await runtime.start(self, prompt, deps=deps)
             async for event in run.events():
                 if event["type"] == "text_message_content":
@@ -229,11 +230,14 @@ def open(
 
     `deps` is an object for tools and nodes of runs that come with none. Runs of the given agents that nobody drives any more, since their
     process is gone, go on here at once, unless `adopts` is False. Leaving takes nothing new, lets calls that have begun finish for at most
-    `grace` seconds, and hands the runs back.
+    `grace` seconds, and hands the runs back. Raises Invalid for arguments that are none.
     """
+    check_argument("url", shapes.FILLED(url))
+    check_argument("agents", shapes.list_of(IS_PROGRAM)(agents))
+    check_argument("grace", shapes.NOT_NEGATIVE(grace))
     return Runtime(
         open_store(url),
-        owner=owner,
+        owner=checked_owner(owner),
         programs=agents,
         build=agent_of,
         deps=deps,
@@ -247,6 +251,7 @@ def open(
 def load_agent(path: str | Path, **overrides: Any) -> Agent:
     """The agent of a manifest file (`agent.toml`, `.json`, `.hcl`). `overrides` stand in for options of the file; relative paths in
     them start at the working directory, those in the file beside it. Raises Invalid with every finding, by line."""
+    check_argument("path", shapes.PATH(path))
     manifest = read_manifest(path, _from_here(overrides), readers={".hcl": read_hcl}, connect=mcp)
     faults = _candidates(manifest.options)[1]
     if faults:

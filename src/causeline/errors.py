@@ -100,3 +100,10 @@ class Corrupt(CauselineError):
     """Stored or imported bytes do not match their id."""
 
     code = "corrupt"
+
+
+def check_argument(place: str, faults: Sequence[str]) -> None:
+    """Raises Invalid for an argument with these faults; `causeline.shapes` has rules that find them."""
+    if faults:
+        findings = [f"{place}{'' if fault.startswith('[') else ': '}{fault}" for fault in faults]
+        raise Invalid("; ".join(findings), findings=findings)

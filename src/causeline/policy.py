@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Literal, Protocol, runtime_checkable
 
+from causeline.errors import Invalid
+
 Strategy = Literal["constant", "linear", "exponential", "decorrelated-jitter"]
 
 
@@ -56,6 +58,13 @@ class RetryPolicy:
     jitter_factor: float = 0.1
     retry_on: tuple[str, ...] = ()
     abort_on: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if type(self.max_attempts) is not int or self.max_attempts < 1:
+            raise Invalid(f"max_attempts: expected a whole number from 1, got {self.max_attempts!r:.80}")
+        for name in ("base_delay", "max_delay", "multiplier", "jitter_factor", *(("max_wait",) if self.max_wait is not None else ())):
+            if type(getattr(self, name)) not in (int, float):
+                raise Invalid(f"{name}: expected a number, got {getattr(self, name)!r:.80}")
 
     def decide(
         self,

@@ -63,11 +63,13 @@ def format_of_type(output_type: Any) -> AnswerFormat:
 
 def _format_of_type(output_type: Any) -> AnswerFormat:
     import pydantic  # noqa: PLC0415 - slow to import, and only typed answers need it
+    from pydantic_core import SchemaError  # noqa: PLC0415 - as above
 
     try:
         schema = pydantic.TypeAdapter[Any](output_type).json_schema()
-    except (pydantic.PydanticUserError, TypeError) as error:
-        raise NoSchema(f"the type has no JSON Schema: {str(error).splitlines()[0]}") from error
+    except (pydantic.PydanticUserError, SchemaError, TypeError) as error:
+        hint = "; a JSON Schema is given as response_format" if isinstance(output_type, Mapping) else ""
+        raise NoSchema(f"the type has no JSON Schema: {str(error).splitlines()[0]}{hint}") from error
     return _asked({"name": "answer"}, schema)
 
 

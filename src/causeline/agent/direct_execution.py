@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from time import time
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from causeline.agent.own_graph.bare_run import VisitLedger
 from causeline.agent.react.conversation import Conversation
 from causeline.causal import AgentState, apply
-from causeline.errors import Misuse
+from causeline.errors import Invalid, Misuse
 from causeline.graph import Dispatcher, Document, Execution, Limits, Node, Progress, Reducer, Step
 from causeline.models.messages import Message
 from causeline.run.ledger import Call, Ledger
@@ -65,6 +65,8 @@ def walk(agent: Walkable, prompt: str | Sequence[Message], state: AgentState | N
     """The execution of an agent's document. Its result's channel `log` is the AgentState; the given one stays as it is."""
     if not agent.toolbox.settled:
         raise Misuse("this agent has toolsets, which a run opens and closes; start it on a runtime, or with agent.run")
+    if not isinstance(cast("object", prompt), str | list | tuple):
+        raise Invalid(f"a prompt is text or a list of messages, not {type(prompt).__name__}", findings=["prompt"])
     messages = [Message("user", prompt)] if isinstance(prompt, str) else list(prompt)
     scope = RunScope(run_id=f"run_{secrets.token_hex(12)}", session_id="", owner="default", started_at=_now(), input=messages)
     services = agent.services(scope)

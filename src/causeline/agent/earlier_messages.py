@@ -5,7 +5,7 @@ Law: pure but for the time that is written on the nodes. What is no conversation
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from causeline.agent.own_graph.channel_messages import read_messages
 from causeline.causal import AgentState
@@ -16,6 +16,8 @@ from causeline.models.messages import Message
 def log_to_go_on_from(state: AgentState | None, history: Sequence[Any]) -> AgentState | None:
     """The log a conversation goes on from: the one that is given, or one that says what `history` says; None for a fresh start.
     Raises Invalid for both at once, and for messages that are none."""
+    if state is not None and not isinstance(cast("object", state), AgentState):
+        raise Invalid(f"state: expected an AgentState, such as result.state, got {state!r:.80}")
     if state is not None and history:
         raise Invalid("give state or history, not both; a state has its own history")
     if state is not None or not history:

@@ -188,6 +188,8 @@ def output_type(value: Any) -> list[str]:
     fault = "" if isinstance(value, str) else has_no_schema(value)
     if fault is None:
         return []
+    if isinstance(value, Mapping):
+        return expected("a type (a JSON Schema is given as response_format)", value)
     return [fault] if isinstance(value, type) or get_origin(value) is not None else expected("a type", value)
 
 

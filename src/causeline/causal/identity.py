@@ -23,8 +23,8 @@ def identity(kind: str, payload: object, parents: Iterable[str] = (), resource_k
     """The id of the node with this content. Raises InvalidValue for what cannot be written."""
     check_kind(kind)
     check_key(resource_key)
-    if isinstance(parents, str):
-        raise InvalidValue("parents", "is a str; give a list of node ids")
+    if isinstance(parents, str) or not isinstance(cast("object", parents), Iterable):
+        raise InvalidValue("parents", f"is a {type(parents).__name__}; give a list of node ids")
     ordered: tuple[str, ...] = tuple(sorted(set(parents)))
     for parent in ordered:
         if type(parent) is not str:

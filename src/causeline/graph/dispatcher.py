@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Any, cast
 
 from causeline.errors import Conflict, Missing, Misuse
-from causeline.graph.checks.document_checks import check
+from causeline.graph.checks.document_checks import check, check_documents, check_nodes
 from causeline.graph.documents.document import Document, Scatter
 from causeline.graph.documents.finding import DocumentError, Finding
 from causeline.graph.engine.apply import fold, is_whole, replay_step
@@ -83,8 +83,10 @@ class Dispatcher:
     def register_all(self, documents: Iterable[Document], nodes: Iterable[Node] = (), *, reducers: Reducers | None = None) -> None:
         """Register documents that may refer to each other, all or none; `reducers` hold for each of them, before
         those that nodes declare."""
-        added = list(documents)
-        known_nodes = self._with_nodes(nodes)
+        added, further = list(documents), list(nodes)
+        check_documents("documents", added)
+        check_nodes(further)
+        known_nodes = self._with_nodes(further)
         known_documents = dict(self._documents)
         declared = {channel: one for node in known_nodes.values() for channel, one in node.reducers.items()}
         bound = {channel: as_reducer(channel, one) for channel, one in {**declared, **(reducers or {})}.items()}

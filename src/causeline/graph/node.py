@@ -216,9 +216,13 @@ def node(
     """Make a function `def f(ctx) -> Outcome` (sync or async; a plain str means `Outcome(str)`) a Node under `iri`. A sync function runs in
     a thread unless `inline`. The Node can still be called like the function. Raises Misuse for an IRI or ports that could never be
     registered."""
-    if not is_absolute(iri):
+    if not isinstance(cast("object", iri), str) or not is_absolute(iri):
         raise Misuse(f"node IRI {iri!r} is not absolute; write something like urn:example:node:name", code="node_iri")
-    if isinstance(cast("object", ports), str) or not ports or not all(isinstance(cast("object", port), str) and port for port in ports):
+    if (
+        not isinstance(cast("object", ports), list | tuple)
+        or not ports
+        or not all(isinstance(cast("object", port), str) and port for port in ports)
+    ):
         raise Misuse(f"node {iri}: ports must be a non-empty tuple of names, not {ports!r}", code="node_ports")
     if len(set(ports)) != len(ports):
         raise Misuse(f"node {iri}: a port is named twice in {ports!r}", code="node_ports")
@@ -229,6 +233,8 @@ def node(
         raise Misuse(f"node {iri}: timeout must be more than 0 seconds, not {timeout!r}", code="node_timeout")
 
     def wrap(fn: NodeFunction) -> Node:
+        if not callable(cast("object", fn)):
+            raise Misuse(f"node {iri}: expected a function of a Context, not {fn!r:.80}", code="node_function")
         target = fn if inspect.isroutine(fn) else getattr(fn, "__call__", fn)  # noqa: B004  (an object with an async __call__)
         return Node(
             iri,

@@ -9,10 +9,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, cast
 
-from causeline.errors import Invalid
+from causeline.errors import Invalid, check_argument
 from causeline.models.model import Model
+from causeline.shapes import FUNCTION
 
 OpenModel = Callable[..., Model]
 BY_NAME: tuple[tuple[str, str], ...] = (("gpt-*", "openai"), ("o[1-9]*", "openai"), ("chatgpt-*", "openai"), ("claude-*", "anthropic"))
@@ -45,8 +46,9 @@ def register(kind: str, open: OpenModel) -> None:
     only what was given; one it does not name is refused. A kind that is registered again is replaced. Raises Invalid for a
     word that can be no kind.
     """
-    if not _WORD.fullmatch(kind):
+    if not isinstance(cast("object", kind), str) or not _WORD.fullmatch(kind):
         raise Invalid(f"{kind!r} can be no kind of model; write a word of lower-case letters, digits, dots, _ and -.")
+    check_argument("open", FUNCTION(open))
     parameters = [*inspect.signature(open).parameters.values()][1:]
     every = any(parameter.kind is _EVERY for parameter in parameters)
     register_with(kind, open, None if every else frozenset(parameter.name for parameter in parameters))
@@ -67,9 +69,11 @@ def kind_of(model: str, provider: str | None = None) -> tuple[str, str]:
     if kind in _kinds and name:
         return kind, name
     there = f"There is: {', '.join(sorted(_kinds))}."
+    if kind in _kinds:
+        raise UnknownModelKind(f"{model!r} lacks the name of the model; write {kind}:NAME.")
     if not kind:
         raise UnknownModelKind(f"{model!r} does not say what kind of model it is; write KIND:{model}. {there}")
-    raise UnknownModelKind(f"There is no kind of model {kind!r}. {there} Or the name of the model is missing: write KIND:NAME.")
+    raise UnknownModelKind(f"There is no kind of model {kind!r}. {there}")
 
 
 def is_kind(word: str) -> bool:

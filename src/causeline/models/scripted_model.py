@@ -58,6 +58,8 @@ class ScriptedModel:
     """Plays `items`, one for each round of a user turn. Raises InvalidScript with every fault of the items at once."""
 
     def __init__(self, items: Iterable[Mapping[str, Any]], *, name: str = "scripted") -> None:
+        if isinstance(items, str | Mapping) or not isinstance(items, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidScript(f"The script of model {name} is a list of replies, not {items!r:.80}.", findings=["items"])
         script = list(items)
         findings = [f"items[{index}]{fault}" for index, item in enumerate(script) for fault in _faults(item)]
         if findings:

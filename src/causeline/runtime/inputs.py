@@ -22,11 +22,15 @@ def input_messages(prompt: Prompt) -> Sequence[Message]:
     if given is None:
         return ()
     if isinstance(given, str):
+        if not given.strip():
+            raise Invalid("the prompt is empty; say something, or leave it out to start a run without a message", findings=["prompt"])
         given = [Message("user", given)]
     if not _is_list(given):
         raise Invalid(f"a prompt is text or a list of messages, not {type(given).__name__}", findings=["prompt"])
     messages = [one if isinstance(one, Message) else Message.from_json(one) for one in cast("Sequence[object]", given)]
     for index, message in enumerate(messages):
+        if message.role == "user" and isinstance(message.content, str) and not message.content.strip():
+            raise Invalid(f"messages[{index}]: the message is empty; say something", findings=[f"messages[{index}].content"])
         if message.role not in ("user", "tool"):
             raise Invalid(
                 f"messages[{index}]: role {message.role} is not an input; send user messages, or tool results of your own tools",

@@ -7,11 +7,12 @@ and the interrupt stays open.
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from causeline.errors import Invalid
+from causeline.errors import Invalid, check_argument
 from causeline.graph import Pause, Step
 from causeline.run.decisions import DECISIONS, NEEDS_VALUE
 from causeline.run.ledger import arguments_hash, derive
 from causeline.runtime.records import Checkpoint, Interrupt, Run
+from causeline.shapes import FILLED, TEXT, maybe
 
 __all__ = [
     "DECISIONS",
@@ -132,4 +133,6 @@ def fail(reason: str | None = None, *, by: str | None = None) -> Mapping[str, An
 
 
 def _made(decision: str, by: str | None, **more: Any) -> Mapping[str, Any]:
+    check_argument("by", maybe(FILLED)(by))
+    check_argument("reason", maybe(TEXT)(more.get("reason")))
     return {"decision": decision, **more, **({"by": by} if by is not None else {})}

@@ -6,10 +6,13 @@ An agent is one kind of program; a graph of somebody's own is another.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from causeline.errors import Invalid
+from causeline.errors import Invalid, check_argument
 from causeline.graph import Combine, Document, Limits, Node, Reducer, as_reducer
+from causeline.graph.checks.document_checks import check_documents, check_nodes
 from causeline.models.messages import Message
 from causeline.run.scope import RunScope
+from causeline.shapes import FILLED, maybe
+from causeline.shapes import test as shape
 
 MESSAGES = "messages"
 OUTPUT = "output"
@@ -68,6 +71,9 @@ class Program(Protocol):
         ...
 
 
+IS_PROGRAM = shape("a causeline.Agent or a causeline.GraphProgram", lambda value: hasattr(value, "document") and hasattr(value, "services"))
+
+
 class GraphProgram:
     """A graph document of one's own as a program, so that `runtime.start` runs it durably.
 
@@ -96,10 +102,15 @@ class GraphProgram:
         limits: Limits | None = None,
         input_key: str = "input",
     ) -> None:
-        self.name = name or document.name
-        self.document = document
+        check_documents("document", [document])
         self.documents: Sequence[Document] = tuple(documents)
         self.nodes: Sequence[Node] = tuple(nodes)
+        check_documents("documents", self.documents)
+        check_nodes(self.nodes)
+        check_argument("name", maybe(FILLED)(name))
+        check_argument("input_key", FILLED(input_key))
+        self.name = name or document.name
+        self.document = document
         self.reducers = {channel: as_reducer(channel, given) for channel, given in (reducers or {}).items()}
         self.limits = limits or Limits()
         self.input_key = input_key

@@ -7,7 +7,7 @@ driven, handed back, or taken over by somebody else after its lease.
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Self
 
-from causeline.errors import Conflict, Invalid, Unavailable
+from causeline.errors import Conflict, Invalid, Unavailable, check_argument
 from causeline.events import Event
 from causeline.memory.provenance import QueryEngine
 from causeline.models.messages import Message
@@ -31,6 +31,9 @@ from causeline.runtime.session_verbs import Sessions
 from causeline.runtime.store import Store
 from causeline.runtime.times import SystemClock, iso
 from causeline.runtime.whole_events import WholeEvents
+from causeline.shapes import choice, either, maybe, whole
+
+_AFTER = maybe(either("a number of events from 0, or 'now'", whole(0), choice("now")))
 
 
 class Runtime(Sessions, ProvenanceVerbs):
@@ -247,6 +250,7 @@ class Runtime(Sessions, ProvenanceVerbs):
 
     async def event_batches(self, run_id: str, after: After = None, *, sub_runs: bool = True) -> AsyncGenerator[Sequence[Event], None]:
         """The same events, those together that became durable together."""
+        check_argument("after", _AFTER(after))
         run = await self._row(run_id)
         if after == "now" and run.status not in ACTIVE:
             return
@@ -258,11 +262,12 @@ class Runtime(Sessions, ProvenanceVerbs):
 
     async def stored_events(self, run_id: str, after: int = 0, *, sub_runs: bool = True) -> Sequence[Event]:
         """The events that are durable at this moment, in order. Raises Missing."""
+        check_argument("after", whole(0)(after))
         run = await self._row(run_id)
         events: list[Event] = []
-        whole = self._whole_events(sub_runs=sub_runs)
+        told = self._whole_events(sub_runs=sub_runs)
         while batch := await self._opened.events(self.owner, run_id, after):
-            events += await whole.batch(run, batch)
+            events += await told.batch(run, batch)
             after = batch[-1]["seq"]
         return events
 

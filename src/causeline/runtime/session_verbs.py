@@ -4,10 +4,10 @@ Law: reading changes nothing, and what belongs to another owner is not there.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack, get_args
 
 from causeline.causal import AgentState, CausalNode, Difference, Export, compare_versions, diff, history, verify
-from causeline.errors import Conflict, Invalid, Missing
+from causeline.errors import Conflict, Invalid, Missing, check_argument
 from causeline.memory.long_term import Embed, Embedder, LongTermMemory
 from causeline.models.messages import Message
 from causeline.policy import Clock
@@ -24,6 +24,7 @@ from causeline.runtime.run_recall import LogRecall
 from causeline.runtime.store import Store
 from causeline.runtime.store_check import StoreReport, every_link, verify_store
 from causeline.runtime.times import iso
+from causeline.shapes import TEXT, choice, list_of, whole
 
 
 class Paging(TypedDict, total=False):
@@ -62,7 +63,8 @@ class Sessions:
         return await self._session(session)
 
     async def runs(self, session: str | None = None, *, status: Sequence[RunStatus] = (), **paging: Unpack[Paging]) -> Sequence[Run]:
-        """Runs of a session or of all, oldest first unless `newest`."""
+        """Runs of a session or of all, oldest first unless `newest`. Raises Invalid for a status that there is not."""
+        check_argument("status", list_of(choice(*get_args(RunStatus)))(status))
         return await self._opened.rows(Run, owner=self.owner, session=session, status=status, **paging)
 
     async def run(self, run_id: str) -> Run:
@@ -161,6 +163,7 @@ class Sessions:
 
     async def log_with(self, node_id: str, session: str | None = None) -> AgentState:
         """The log of the branch that holds a node, as it was when the node was added. Raises Missing."""
+        node_id = given_name(node_id)
         for place, _ in await self._opened.node(self.owner, node_id):
             if session is not None and place != session:
                 continue
@@ -190,6 +193,7 @@ class Sessions:
     async def diff(self, before: str, after: str) -> Difference:
         """What only one of two logs has. Each is named by a checkpoint, by a run, which stands for its end, or by a session, which stands
         for its head; two causal nodes are compared as versions. Raises Missing."""
+        before, after = given_name(before), given_name(after)
         if before.startswith("cw_") and after.startswith("cw_"):
             return compare_versions(await self._node(before), await self._node(after))
         return diff(await self._log_of(before), await self._log_of(after))
@@ -245,6 +249,9 @@ class Sessions:
         it. Raises Missing."""
         if session is not None:
             await self._session(session)
+        check_argument("query", TEXT(query))
+        check_argument("k", whole(1)(k))
+        check_argument("max_tokens", whole(1)(max_tokens))
         return await LogRecall(self._opened).search(self.owner, query, session=session, most=k, max_tokens=max_tokens)
 
     async def export(self, session: str, at: str | None = None, all: bool = False) -> bytes:

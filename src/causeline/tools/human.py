@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from causeline.models.messages import Json
-from causeline.tools.tool import Tool, ToolContext, ToolError, schema_tool
+from causeline.tools.tool import Tool, ToolContext, ToolError, checked_tools, schema_tool
 
 ASK_HUMAN = "ask_human"
 
@@ -39,7 +39,7 @@ ask_human = schema_tool(
 def with_human_key(tools: Iterable[Any], key: str, *, always: bool = False) -> list[Any]:
     """The tools, with `ask_human` under another name; with `always` also where it is not among them."""
     renamed = ask_human if key == ASK_HUMAN else replace(ask_human, name=key)
-    given = [_renamed(tool, renamed) for tool in tools]
+    given = [_renamed(tool, renamed) for tool in checked_tools(tools)]
     return [*given, renamed] if always and renamed not in given else given
 
 

@@ -6,7 +6,7 @@ Law: a tool describes itself without running, and its body only ever runs with a
 
 import copy
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, cast, get_args
 
@@ -88,6 +88,13 @@ class ToolResult:
     context_patch: Mapping[str, Any] | None = None
     resources: Sequence[Resource] = ()
     verification: Mapping[str, Any] | None = None
+
+
+def checked_tools(tools: Any) -> Iterable[Any]:
+    """The tools, if they are a list of anything. Raises InvalidTool."""
+    if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
+        raise InvalidTool(f"tools: expected a list of tools, got {tools!r:.80}", findings=["tools"])
+    return cast("Iterable[Any]", tools)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from causeline.errors import CauselineError, Invalid
 from causeline.models.messages import Json, ToolSpec
 from causeline.tools.function import as_tool
 from causeline.tools.skills import Skill, skill_readers, skill_text
-from causeline.tools.tool import InvalidTool, Tool, ToolContext, ToolError, schema_tool
+from causeline.tools.tool import InvalidTool, Tool, ToolContext, ToolError, checked_tools, schema_tool
 from causeline.tools.toolset import OpenToolsets, Toolset
 
 ToolLike = Tool | Toolset | Callable[..., Any] | Iterable["ToolLike"]
@@ -224,7 +224,7 @@ def _client_tool(definition: object) -> Tool:
 
 
 def _flat(things: Iterable[ToolLike]) -> Iterator[Tool | Toolset]:
-    for thing in things:
+    for thing in checked_tools(things):
         if isinstance(thing, list | tuple):
             yield from _flat(cast(Iterable[ToolLike], thing))
         elif isinstance(thing, Toolset) and not isinstance(thing, type):

@@ -15,7 +15,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
-from causeline.errors import Misuse
+from causeline.errors import Misuse, check_argument
+from causeline.shapes import PATH
 from causeline.tools.function import tool
 from causeline.tools.tool import Resource, Tool, ToolError, ToolResult
 
@@ -33,6 +34,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 def workspace_tools(root: str | Path) -> tuple[Tool, ...]:
     """`read_file`, `write_file`, `edit_file` and `list_files` for the directory `root`. Raises Misuse if it is none."""
+    check_argument("root", PATH(root))
     files = Workspace(root)
     return (
         tool(files.read_file, effects=False),

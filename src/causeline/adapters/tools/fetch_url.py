@@ -16,7 +16,9 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from causeline.adapters.tools.page_text import page_text
+from causeline.errors import check_argument
 from causeline.models.messages import Json
+from causeline.shapes import POSITIVE, whole
 from causeline.tools.function import factory
 from causeline.tools.tool import Tool, ToolContext, ToolError, ToolResult, schema_tool
 
@@ -35,6 +37,8 @@ def fetch_url(*, max_bytes: int = 1_000_000, timeout: float = 20, allow_private:
     `max_bytes` of the page are read, the rest is left out and said to be. `timeout` is in seconds for everything. With `allow_private`
     addresses of this machine and its network may be read, too.
     """
+    check_argument("max_bytes", whole(1)(max_bytes))
+    check_argument("timeout", POSITIVE(timeout))
 
     async def run(arguments: Json, _context: ToolContext) -> ToolResult:
         return _told(await _fetched(arguments["url"], max_bytes, allow_private=allow_private))

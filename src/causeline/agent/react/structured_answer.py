@@ -45,13 +45,24 @@ def check_output(options: Options, text: str, *, cut: bool = False) -> tuple[Any
             elif values is not _bare:
                 first = first or fault
         if len(fitting) == 1:
-            return next(iter(fitting.values())), None
+            return _in_type(options, next(iter(fitting.values()))), None
         if fitting:
             return None, f"Your answer holds {len(fitting)} values that would fit. Answer again with one JSON value and nothing else."
     kind = "object" if wanted.schema.get("type", "object") == "object" else "value"
     if first is None:
         return None, f"Your answer must be one JSON {kind} and nothing else."
     return None, f"Your answer does not fit its schema: {first}. Answer again with one JSON {kind}."
+
+
+def _in_type(options: Options, answer: Any) -> Any:
+    """The answer as its output type writes it, where that is the same value: a whole number that was written as 5.0 is 5."""
+    if options.output_type is None:
+        return answer
+    import pydantic  # noqa: PLC0415 - as below
+
+    adapter = pydantic.TypeAdapter[Any](options.output_type)
+    written = adapter.dump_python(adapter.validate_json(canonical(answer)), mode="json", by_alias=True)
+    return written if written == answer else answer
 
 
 def typed(options: Options, answer: Any) -> Any:

@@ -7,14 +7,14 @@ estimated as a quarter of the characters.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from causeline.causal.state import AgentState
 from causeline.causal.view.catalog import Catalog, catalog_of
 from causeline.causal.view.digest import digest_text
 from causeline.causal.view.rendering import OVERHEAD, Item, items_of, message, size_of
 from causeline.causal.view.selection import Rank, Selection, select
-from causeline.errors import Exhausted
+from causeline.errors import Exhausted, Invalid
 
 _LIMITS = (64_000, 12_000, 6_000, 3_000, 1_500, 800, 400)
 _FEW = 4
@@ -47,6 +47,10 @@ def project(state: AgentState, query: str, budget: int, *, rank: Rank | None = N
 
     `rank` replaces the lexical relevance; it is given every candidate node, so it costs the length of the log.
     """
+    if not isinstance(cast("object", state), AgentState):
+        raise Invalid(f"state: expected an AgentState, got {state!r:.80}")
+    if type(budget) is not int or budget < 1:
+        raise Invalid(f"budget: expected a number of tokens from 1 on, got {budget!r:.80}")
     catalog = catalog_of(state)
     found = select(state, catalog, query, rank)
     items = items_of(state, catalog, found.chosen, found.required)

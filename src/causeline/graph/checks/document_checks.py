@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TypeVar, cast
 
+from causeline.errors import Invalid
 from causeline.graph.checks.barriers import barrier_findings
 from causeline.graph.checks.ports import port_findings
 from causeline.graph.checks.references import bundle_findings
@@ -37,6 +38,9 @@ def check(
     there are, even if there are none. `strategies` and `reducers` are names of further gather strategies and scatter
     reducers; `channels` is channel -> name of its reducer, `override` where there is none.
     """
+    check_documents("document", [document])
+    check_nodes(_values(nodes))
+    check_documents("documents", _values(documents))
     known = {node.iri: node for node in _values(nodes)}
     others = {one.id: one for one in _values(documents)}
     scope = Scope(
@@ -75,3 +79,17 @@ def _by_place(finding: Finding) -> tuple[int, str]:
     """Of the document first, then by placement."""
     place = re.match(r"nodes\[(\d+)\]", finding.path)
     return (int(place[1]) if place else -1, finding.path)
+
+
+def check_documents(place: str, given: Iterable[object]) -> None:
+    """Raises Invalid for what is no Document."""
+    for thing in given:
+        if not isinstance(thing, Document):
+            raise Invalid(f"{place}: {thing!r:.80} is no Document; Graph(...).build() and load(...) give one", findings=[place])
+
+
+def check_nodes(given: Iterable[object]) -> None:
+    """Raises Invalid for what is no Node."""
+    for thing in given:
+        if not isinstance(thing, Node):
+            raise Invalid(f"nodes: {thing!r:.80} is no Node; causeline.graph.node makes one of a function", findings=["nodes"])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from causeline.errors import Exhausted
+from causeline.errors import Exhausted, Invalid
 from causeline.graph.engine.position import Pause
 
 Status = Literal["completed", "failed", "interrupted", "cancelled", "timed_out", "stalled"]
@@ -27,6 +27,13 @@ class Limits:
     depth: int = 32
     width: int = 100_000
     wall: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("visits", "depth", "width"):
+            if type(getattr(self, name)) is not int or getattr(self, name) < 0:
+                raise Invalid(f"{name}: expected a whole number from 0, got {getattr(self, name)!r:.80}")
+        if self.wall is not None and type(self.wall) not in (int, float):
+            raise Invalid(f"wall: expected seconds, got {self.wall!r:.80}")
 
 
 class LimitReached(Exhausted):
