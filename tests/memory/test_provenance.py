@@ -157,7 +157,7 @@ async def test_an_owner_asks_about_its_own_sessions_alone():
 
 
 async def test_text_from_outside_stays_text():
-    hostile = ['" . <urn:x> <urn:y> "', "'''", "\\u0022", "a\x00b\ud83d", "\r\n<urn:a> <urn:b> <urn:c> .", "\u2028", "\\", '"@en', "]]>"]
+    hostile = ['" . <urn:x> <urn:y> "', "'''", "\\u0022", "a\x00b\ud83d", "\r\n<urn:a> <urn:b> <urn:c> .", "a\u2028b", "\\", '"@en', "]]>"]
     agent = clerk(*[{"text": "ok"}])
     async with causeline.open("memory://", agents=[agent]) as runtime:
         for number, text in enumerate(hostile):
