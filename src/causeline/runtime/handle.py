@@ -8,9 +8,12 @@ from causeline.errors import Refused
 from causeline.events import Event
 from causeline.models.messages import Message
 from causeline.runtime.records import CallRow, Interrupt, RunStatus
+from causeline.shapes import choice, either, maybe, whole
 
 After = int | Literal["now"] | None
 """Which events: those above a number, those that come after this moment, or (None) all from the first."""
+AFTER = maybe(either("a number of events from 0, or 'now'", whole(0), choice("now")))
+"""The rule for one."""
 
 
 class Spent(dict[str, Any]):

@@ -10,30 +10,28 @@ from typing import Any, Self
 from causeline.errors import Conflict, Invalid, Unavailable, check_argument
 from causeline.events import Event
 from causeline.memory.provenance import QueryEngine
-from causeline.models.messages import Message
 from causeline.policy import Clock
 from causeline.run.scope import RunScope
 from causeline.runtime.answering import Answering
 from causeline.runtime.branch_history import LOG, Branch
 from causeline.runtime.chains import Chains, Level, answering_name
+from causeline.runtime.client_results import check_results
 from causeline.runtime.dispatch import Given
 from causeline.runtime.driving import first_given
 from causeline.runtime.engine_room import GRACE_SECONDS, EngineRoom
-from causeline.runtime.handle import After, RunHandle, RunResult, end_of_chain
+from causeline.runtime.handle import AFTER, After, RunHandle, RunResult, end_of_chain
 from causeline.runtime.inputs import Prompt, context_object, decisions_by_interrupt, input_messages, tool_definitions
 from causeline.runtime.lease import BEAT_SECONDS, LEASE_SECONDS, evidently_gone
 from causeline.runtime.program import GraphProgram, Program
 from causeline.runtime.programs import Build
 from causeline.runtime.provenance_view import Provenance, ProvenanceVerbs
-from causeline.runtime.records import ACTIVE, CallRow, OnBusy, Run, Session
+from causeline.runtime.records import ACTIVE, CallRow, OnBusy, Run
 from causeline.runtime.run_names import checked_name, checked_owner, given_name, new_name
 from causeline.runtime.session_verbs import Sessions
 from causeline.runtime.store import Store
 from causeline.runtime.times import SystemClock, iso
 from causeline.runtime.whole_events import WholeEvents
-from causeline.shapes import choice, either, maybe, whole
-
-_AFTER = maybe(either("a number of events from 0, or 'now'", whole(0), choice("now")))
+from causeline.shapes import whole
 
 
 class Runtime(Sessions, ProvenanceVerbs):
@@ -152,7 +150,7 @@ class Runtime(Sessions, ProvenanceVerbs):
         )
         self._dispatch.driving.runner(program)
         program.services(RunScope(run_id=run.id, session_id=run.session, owner=run.owner, started_at=iso(now), client_tools=run.tools))
-        await self._check_results(run, messages)
+        await check_results(self._opened, run, messages)
         return await self._admit(run, Given(program, first_given(deps, getattr(program, "deps", None), self.deps)), on_busy, drive=drive)
 
     async def answer(
@@ -250,7 +248,7 @@ class Runtime(Sessions, ProvenanceVerbs):
 
     async def event_batches(self, run_id: str, after: After = None, *, sub_runs: bool = True) -> AsyncGenerator[Sequence[Event], None]:
         """The same events, those together that became durable together."""
-        check_argument("after", _AFTER(after))
+        check_argument("after", AFTER(after))
         run = await self._row(run_id)
         if after == "now" and run.status not in ACTIVE:
             return
@@ -377,28 +375,6 @@ class Runtime(Sessions, ProvenanceVerbs):
                 left = run.id
             await self._dispatch.accept(run)
         return left
-
-    async def _check_results(self, run: Run, messages: Sequence[Message]) -> None:
-        given = [one.tool_call_id for one in messages if one.role == "tool"]
-        if not given:
-            return
-        known = await self._opened.rows(Run, owner=self.owner, id=run.id)
-        if known:
-            return
-        sessions = await self._opened.rows(Session, owner=self.owner, id=run.session)
-        base = run.at or (sessions[0].head if sessions else None)
-        branch = Branch.read(await self._opened.branch(self.owner, run.session, base)) if sessions else None
-        open_calls = branch.transcript.open if branch else {}
-        client = (
-            {row.call.call_id for row in await self._opened.rows(CallRow, owner=self.owner, session=run.session) if row.call.client}
-            if sessions
-            else set[str]()
-        )
-        findings = [f"{name}: no open call of the client has this id" for name in given if name not in open_calls or name not in client]
-        if len(set(given)) != len(given):
-            findings.append("the same call is answered twice")
-        if findings:
-            raise Invalid("; ".join(findings), findings=findings)
 
     def _whole_events(self, *, sub_runs: bool) -> WholeEvents:
         return WholeEvents(self.feed, self.owner, self._row, self.messages, sub_runs=sub_runs)
