@@ -2,7 +2,7 @@
 
 import pytest
 
-from causeline import Runtime, tool
+from causeline import tool
 from causeline.errors import Invalid
 from causeline.models.messages import Message
 from causeline.models.transcript import NOT_EXECUTED
@@ -113,10 +113,10 @@ async def test_results_nobody_asked_the_client_for_are_refused_before_anything_i
 
 
 async def test_a_forged_result_that_got_past_the_door_is_not_believed(monkeypatch):
-    async def unchecked(self, run, messages):
+    async def unchecked(store, run, messages):
         return None
 
-    monkeypatch.setattr(Runtime, "_check_results", unchecked)
+    monkeypatch.setattr("causeline.runtime.runtime.check_results", unchecked)
 
     @tool(approval="ask")
     async def ask(n: int) -> str:
