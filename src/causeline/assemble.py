@@ -206,6 +206,12 @@ def check_models(options: Options) -> list[Candidate]:
     found, faults = _candidates(options)
     if options.on_request is not None and not any(named.takes("on_request") for named in found):
         faults = [*faults, ("on_request", Invalid("does nothing here: none of these models sends requests to a server"))]
+    if not options.stream and found and not any(named.takes("stream") for named in found):
+        faults = [*faults, ("stream", Invalid("does nothing here: none of these models can be asked for a whole reply"))]
+    if options.max_cost is not None:
+        unpriced = [f"{named.kind}:{named.name}" for named in found if not named.has_price()]
+        words = "no price is known of {}, so it is no limit; give one: causeline.models.prices[NAME] = {{input, output}}"
+        faults = [*faults, *(("max_cost", Invalid(words.format(name))) for name in unpriced)]
     if faults:
         findings = [f"{place}: {error.message}" for place, error in faults]
         raise InvalidOptions(f"Options of an agent: {' '.join(findings)}", findings=findings)

@@ -8,6 +8,7 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel
 
+import causeline
 from causeline import graph
 from causeline.agent.options import DEFAULT_TYPES, OPTIONS, InvalidOptions, Options, option_findings
 from causeline.models import ScriptedModel
@@ -363,3 +364,36 @@ def test_an_output_type_that_is_no_type_is_one_finding(wrong):
     ((name, line),) = option_findings({"model": MODEL, "output_type": wrong})
     assert name == "output_type"
     assert line.startswith("expected a type, got ")
+
+
+@pytest.mark.parametrize(
+    "values, told",
+    [
+        ({"stream": False}, "stream: does nothing here"),
+        ({"model": "scripted:echo", "stream": False}, "stream: does nothing here"),
+        ({"model": "scripted:echo", "max_cost": 1.0}, "max_cost: no price is known of scripted:echo"),
+        ({"model": "openai:not-in-the-table", "max_cost": 1.0}, "max_cost: no price is known of openai:not-in-the-table"),
+        ({"model": "openai:gpt-5-mini", "fallbacks": ["groq:x"], "max_cost": 1.0}, "max_cost: no price is known of groq:x"),
+        ({"human_key": "ask"}, "human_key: does nothing here"),
+    ],
+)
+def test_an_option_that_its_model_or_tools_make_idle_is_refused(values, told):
+    with pytest.raises(InvalidOptions, match=told):
+        causeline.Agent(**{"model": ScriptedModel([]), **values})
+
+
+def test_a_limit_of_cost_is_taken_where_the_cost_can_be_known():
+    for values in (
+        {"model": "openai:gpt-5-mini"},
+        {"model": "openrouter:some/model"},
+        {"model": "openai:mine", "base_url": "http://localhost:1/v1"},
+        {"model": ScriptedModel([])},
+    ):
+        assert causeline.Agent(**values, max_cost=1.0).options.max_cost == 1.0
+    causeline.models.prices["local:mine"] = {"input": 1, "output": 2}
+    try:
+        causeline.Agent("local:mine", max_cost=1.0)
+    finally:
+        del causeline.models.prices["local:mine"]
+    assert causeline.Agent("openai:gpt-5-mini", stream=False).options.stream is False
+    assert causeline.Agent(ScriptedModel([]), tools=[causeline.tools.ask_human], human_key="ask").toolbox.names() == ("ask",)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from causeline.agent.direct_execution import walk
-from causeline.agent.options import MAX_STEPS, Options
+from causeline.agent.options import MAX_STEPS, InvalidOptions, Options
 from causeline.agent.react.agent_memory import MemoryPlace
 from causeline.agent.react.conversation import Conversation
 from causeline.agent.react.flat import FLAT_NODES, flat_document, tool_documents, with_tools
@@ -28,7 +28,7 @@ from causeline.models.messages import Message
 from causeline.models.model import Model
 from causeline.run.scope import Notes, RunScope
 from causeline.tools.decision_check import check_decision_on
-from causeline.tools.human import with_human_key
+from causeline.tools.human import ASK_HUMAN, with_human_key
 from causeline.tools.tool import Tool, ToolContext, schema_tool
 from causeline.tools.toolbox import Toolbox, ToolLike
 
@@ -54,6 +54,9 @@ class AgentDefinition:
     ) -> None:
         self.options = options
         own = Toolbox(with_human_key(tools, options.human_key), use=options.use_tools, skills=options.skill_set())
+        if options.human_key != ASK_HUMAN and options.human_key not in own and own.settled:
+            fault = "human_key: does nothing here; ask_human is not among the tools"
+            raise InvalidOptions(f"Agent options: {fault}.", findings=[fault])
         self.toolbox = own.with_tools([remember_tool(options)]) if options.offers_remember else own
         self._open_model = open_model
         self._memory = MemoryPlace(options.memory, open_memory)

@@ -18,10 +18,13 @@ from causeline.adapters.models.openai import OpenAIModel
 from causeline.errors import Invalid, Missing
 from causeline.models.kinds import check_options, kind_of, open_kind, register_with, takes
 from causeline.models.model import Model
+from causeline.models.price_table import prices
 from causeline.models.scripted_model import ScriptedModel
 
 _SERVER_OPTIONS = frozenset({"base_url", "api_key_env", "chat_path", "auth_header", "auth_prefix", "model_settings", "on_request"})
 _CHAT_OPTIONS = _SERVER_OPTIONS | {"client", "timeout", "connect_timeout", "stream"}
+_WITHOUT_WORD = frozenset({*SERVERS, "anthropic", "local", "scripted"}) - {"openrouter"}
+"""Kinds that do not say themselves what a reply costs."""
 _TABLE = ("base_url", "api_key_env", "chat_path", "auth_header", "auth_prefix")
 
 
@@ -49,6 +52,12 @@ class Candidate:
     def takes(self, option: str) -> bool:
         """Whether the kind has a use for an option."""
         return self.model is None and takes(self.kind, option)
+
+    def has_price(self) -> bool:
+        """Whether what its replies cost can be known: by the table of prices, or because the model itself may say."""
+        if self.model is not None or self.kind not in _WITHOUT_WORD or "base_url" in (self.options or {}):
+            return True
+        return prices.price(f"{self.kind}:{self.name}") is not None
 
     def open(self, *, base: Path | None, stream: bool, on_request: Callable[[Any], Any] | None = None) -> Model:
         """The model. Raises as `open_model` does."""
