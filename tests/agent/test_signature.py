@@ -20,9 +20,7 @@ def test_agent_names_every_option_with_its_default():
 
 
 def test_every_option_reaches_the_agent():
-    agent = Agent(
-        "scripted:echo", name="clerk", system="Hi.", max_tokens=7, node_types=["fact"], fallbacks=["scripted:echo"], max_steps=3
-    )
+    agent = Agent("scripted:echo", name="clerk", system="Hi.", max_tokens=7, node_types=["fact"], fallbacks=["scripted:echo"], max_steps=3)
     options = agent.options
     assert (options.name, options.system, options.max_tokens, options.node_types, options.fallbacks, options.max_steps) == (
         "clerk", "Hi.", 7, ("fact",), ("scripted:echo",), 3,
