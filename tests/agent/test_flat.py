@@ -114,10 +114,34 @@ async def test_a_model_failure_in_the_second_turn_fails_the_run_and_keeps_the_fi
 
 
 @pytest.mark.parametrize("text", ["", "  "])
-async def test_an_empty_reply_ends_in_failure(text: str) -> None:
-    result, log, _ = await log_of("react-flat", [{"text": text}])
+async def test_an_empty_reply_is_asked_for_once_more_and_then_ends_in_failure(text: str) -> None:
+    result, log, steps = await log_of("react-flat", [{"text": text}, {"text": text}, {"text": "too late"}])
     assert (result.status, result.stop_reason) == ("failed", "model_error")
-    assert log[-1][0] == "protocol_error"
+    assert ([kind for kind, _ in log].count("inference"), log[-1][0], steps.count("call-model")) == (2, "protocol_error", 1)
+
+
+@pytest.mark.parametrize("graph", ["react", "react-flat"])
+async def test_replies_that_cannot_be_used_are_asked_for_again_in_both_documents(graph: str) -> None:
+    script = [{"text": ""}, {"calls": [call("lookup", query="a")]}, {"text": "no JSON"}, {"text": '{"n": "x"}'}, {"text": '{"n": 1}'}]
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    agent = causeline.Agent(ScriptedModel(script), tools=[lookup], graph=graph, response_format=schema)
+    async with causeline.open("memory://", agents=[agent]) as runtime:
+        run = await runtime.start(agent, "go", session="s", run_id="r")
+        result = await run.result()
+        assert (result.status, result.answer) == ("succeeded", {"n": 1})
+        log = (await runtime.branch("s")).state.nodes
+        assert [node.payload["code"] for node in log if node.kind == "protocol_error"] == [
+            "empty_reply",
+            "invalid_output",
+            "invalid_output",
+        ]
+        inferences = [node for node in log if node.kind == "inference"]
+        faults = [node.id for node in log if node.kind == "protocol_error"]
+        assert [fault in inferences[place].parents for fault, place in zip(faults, (1, 3, 4), strict=True)] == [True] * 3
+        told = [event["message_id"] for event in await runtime.stored_events("r") if event["type"] == "text_message_start"]
+        spoken = [one.id for one in await runtime.messages("s") if one.role == "assistant" and one.text]
+        assert told == spoken
+        assert (await (await runtime.start(agent, "again", session="s")).result()).status == "succeeded"
 
 
 async def test_tools_that_ask_pause_inside_the_scatter_and_run_once() -> None:

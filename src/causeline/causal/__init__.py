@@ -1,6 +1,6 @@
 """Content-addressed causal log: values in, values out; no clock, disk, network or dice."""
 
-from causeline.causal.append import Append, apply
+from causeline.causal.append import Append, apply, heads_after
 from causeline.causal.bundle import build_export
 from causeline.causal.canonical import InvalidValue, canonical
 from causeline.causal.causal_node import CausalNode
@@ -38,6 +38,7 @@ __all__ = [
     "checkpoint_id",
     "compare_versions",
     "diff",
+    "heads_after",
     "history",
     "identity",
     "project",

@@ -72,3 +72,18 @@ def _check_parents(state: AgentState, append: Append, index: int, earlier: set[i
             raise InvalidValue(f"appends[{index}].parents", f"the {parent.kind} record is not earlier in this batch")
     if ids:
         state.known_parents(ids)
+
+
+def heads_after(log: AgentState, appends: Sequence[Append]) -> tuple[str | Append, ...]:
+    """The heads of the log once `appends`, which name their parents, are in it."""
+    heads: dict[str | int, str | Append] = {head: head for head in log.frontier}
+    versions: dict[str, Append] = {}
+    for append in appends:
+        replaced = [*append.parents, versions.get(append.resource_key or "") or ""]
+        if append.resource_key is not None:
+            versions[append.resource_key] = append
+        if append.advance:
+            for one in replaced:
+                heads.pop(one if isinstance(one, str) else id(one), None)
+            heads[id(append)] = append
+    return tuple(heads.values())

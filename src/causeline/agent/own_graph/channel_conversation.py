@@ -14,8 +14,8 @@ from causeline.agent.own_graph.tool_policy import approval_of
 from causeline.agent.react.agent_memory import AgentMemory
 from causeline.agent.react.call_results import append_id
 from causeline.agent.react.conversation import MEMORY, Conversation, Shown
-from causeline.agent.react.recollection import asked_memory, heads_after, memory_beside
-from causeline.causal import AgentState, Append, identity
+from causeline.agent.react.recollection import asked_memory, memory_beside
+from causeline.causal import AgentState, Append, heads_after, identity
 from causeline.causal.payload import recalled_text
 from causeline.graph.node import Context
 from causeline.models.messages import Message, ToolCall
@@ -197,7 +197,6 @@ class ChannelConversation(Conversation):
 
     @property
     def _place(self) -> int:
-        """The place of the reply under way among the messages that this visit adds to the log."""
         return sum(append.kind in ("goal", "inference") for append in self.added)
 
     def begun_anew(self, placement: str | int, attempt: int) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 from causeline.agent.react.call_results import logged, patched
 from causeline.agent.react.conversation import Conversation
 from causeline.agent.react.permission import UNKNOWN_OUTCOME
-from causeline.agent.react.recollection import from_earlier_runs, from_memory, heads_after
-from causeline.causal import Append
+from causeline.agent.react.recollection import from_earlier_runs, from_memory
+from causeline.causal import Append, heads_after
 from causeline.events import RunEvent
 from causeline.graph.node import Context, Outcome
 from causeline.models.messages import Message

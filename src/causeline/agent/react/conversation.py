@@ -15,7 +15,7 @@ from causeline.agent.react.agent_memory import AgentMemory
 from causeline.agent.react.completion import CompletionWatch
 from causeline.agent.react.remember import REMEMBER
 from causeline.agent.system_prompt import render
-from causeline.causal import AgentState, Append, CausalNode, InvalidValue, canonical, project
+from causeline.causal import AgentState, Append, CausalNode, InvalidValue, canonical, heads_after, project
 from causeline.causal.payload import recalled_text
 from causeline.graph.engine.containment import contained
 from causeline.graph.node import Context
@@ -58,6 +58,8 @@ class Conversation:
         self.recalled: dict[str, tuple[str, str]] = {}
         self.completion = CompletionWatch(options.completion) if options.completion is not None else None
         self.folded = 0
+        self.ahead: list[Append] = []
+        """What the visit under way adds to the log before it asks once more."""
         self.message = ""
         self.go_on_from(scope.memo)
         self.answer_format = options.answer_format()
@@ -66,7 +68,13 @@ class Conversation:
     def go_on_from(self, memo: dict[str, Any]) -> None:
         """Take over what the run before this one has read of the log, and leave it to the next."""
         before: Conversation | None = memo.get("conversation")
-        if before is not None and before.options is self.options and not self.scope.client_tools and not before.scope.client_tools:
+        if (
+            before is not None
+            and before.options is self.options
+            and not before.ahead
+            and not self.scope.client_tools
+            and not before.scope.client_tools
+        ):
             self.transcript, self.recalled, self.folded = before.transcript, before.recalled, before.folded
             self.completion = before.completion
         memo["conversation"] = self
@@ -81,6 +89,8 @@ class Conversation:
 
     def fold(self, log: AgentState) -> Transcript:
         """Bring the transcript up to the log. Costs what was added since the last call."""
+        if self.ahead:  # the log has it in its own way now, or never will
+            self._begin_anew()
         self.log, nodes = log, log.since(self.folded)
         for node in nodes:
             self.transcript.add(node)
@@ -92,6 +102,21 @@ class Conversation:
                 self._take_up(node, *node.resource_key.split(":", 1))
         self.folded += len(nodes)
         return self.transcript
+
+    def _begin_anew(self) -> None:
+        self.transcript, self.recalled, self.folded, self.ahead = Transcript(self._shorten), {}, 0, []
+        self.completion = CompletionWatch(self.options.completion) if self.options.completion is not None else None
+
+    def go_on(self, appends: Sequence[Append]) -> None:
+        """A reply could not be used: it is about to be in the log, and the model is asked again within the visit."""
+        self.ahead += appends
+        for append in appends:
+            self.transcript.take(append)
+
+    @property
+    def _place(self) -> int:
+        """The place of the reply under way among the messages that this visit adds to the log."""
+        return sum(append.kind in ("goal", "inference") for append in self.ahead)
 
     def _take_up(self, node: CausalNode, kind: str, place: str = "") -> None:
         """What was recalled for the latest goal is put before the model."""
@@ -133,11 +158,13 @@ class Conversation:
 
     def reply_id(self, step: int, attempt: int) -> str:
         """The id of the message a reply becomes."""
-        return message_id(self.scope.run_id, step, 0, attempt)
+        return message_id(self.scope.run_id, step, self._place, attempt)
 
     def begun_anew(self, placement: str | int, attempt: int) -> None:
         """A reply was begun so often before it was whole."""
-        self.scope.facts_at(placement)["attempt"] = attempt
+        facts, place = self.scope.facts_at(placement), self._place
+        known = facts.get("attempt")
+        facts["attempt"] = {**(known if isinstance(known, dict) else {}), str(place): attempt} if place or known is not None else attempt
 
     def said_as(self, message: str) -> None:
         """The reply under way is this message."""
@@ -145,7 +172,8 @@ class Conversation:
 
     def call_id(self, step: int, index: int) -> str:
         """An id of a call's own."""
-        return derive("call_", self.scope.run_id, step, index)
+        place = self._place
+        return derive("call_", self.scope.run_id, step, index, *([place] if place else []))
 
     def request(self) -> tuple[Request, Shown]:
         """The view for the next model call, and the ids of what it shows: the reply's parents.
@@ -157,10 +185,13 @@ class Conversation:
             view = project(self.log, self.transcript.question, self.options.context_tokens or CONTEXT_TOKENS)
             return self._asked([self._with_reasoning(Message.from_json(said)) for said in view.messages], None, {}), view.ids
         if not self.recalled:
-            return self._asked(self._paired(), self._prompt(), {}), tuple(self.log.frontier)
+            return self._asked(self._paired(), self._prompt(), {}), self._heads()
         recalled = {kind: text for kind, (_, text) in self.recalled.items() if text}
-        shown = (*self.log.frontier, *(self.recalled[kind][0] for kind in recalled))
+        shown = (*self._heads(), *(self.recalled[kind][0] for kind in recalled))
         return self._asked(self._paired(), self._prompt(), recalled), shown
+
+    def _heads(self) -> tuple[str | Append, ...]:
+        return heads_after(self.log, self.ahead) if self.ahead else tuple(self.log.frontier)
 
     def _with_reasoning(self, message: Message) -> Message:
         """A message of a bounded view with what its provider wants back with it: the view has each under its node's id."""

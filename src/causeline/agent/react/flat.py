@@ -14,11 +14,12 @@ from causeline.agent.react.caller_input import take_in
 from causeline.agent.react.conversation import Conversation
 from causeline.agent.react.model_turn import ask_model
 from causeline.agent.react.tool_step import ToolStep
+from causeline.causal import Append
 from causeline.events import RunEvent
 from causeline.graph import Context, Document, Graph, Node, Outcome, load, node
 from causeline.graph.documents.document import DagReference
 from causeline.graph.node import NodeFunction
-from causeline.run.ledger import Ledger
+from causeline.run.ledger import Call, Ledger
 from causeline.tools.tool import Tool
 
 SEED = "urn:noocodec:dag:react-agent"
@@ -54,33 +55,36 @@ async def ask(ctx: Context) -> Outcome:
     begins at calls without results: what follows treats those as those of a reply."""
     talk = Conversation.of(ctx)
     if "result" in ctx.state or talk.transcript.open:
-        return Outcome("text" if "result" in ctx.state else "tools", {"reply": {"text": "", "usable": True}})
-    outcome = await ask_model(ctx, talk)
+        return Outcome("text" if "result" in ctx.state else "tools", {"reply": {"text": ""}})
+    outcome = await _ask_until_usable(ctx, talk)
     result: Mapping[str, Any] = outcome.writes.get("result") or {}
     if outcome.port == "exit" and result.get("failed"):
         return Outcome("error", outcome.writes)
-    said: dict[str, Any] = next(one.payload for one in outcome.writes["log"] if one.kind == "inference")
-    reply = {"text": said["text"], "usable": outcome.port != "retry"}
+    said: dict[str, Any] = next(one.payload for one in reversed(outcome.writes["log"]) if one.kind == "inference")
     port = "text" if outcome.port != "tools" else "mixed" if said["text"].strip() else "tools"
-    return Outcome(port, {**outcome.writes, "reply": reply})
+    return Outcome(port, {**outcome.writes, "reply": {"text": said["text"]}})
+
+
+async def _ask_until_usable(ctx: Context, talk: Conversation) -> Outcome:
+    """One visit asks again where a reply cannot be used, as often as the compact document does: this one has no way back to the model."""
+    log: list[Append] = []
+    calls: list[Call] = []
+    while True:
+        outcome = await ask_model(ctx, talk)
+        appends = outcome.writes.get("log") or ()
+        log += appends
+        calls += outcome.writes.get("calls") or ()
+        if outcome.port != "retry":
+            return Outcome(outcome.port, {**outcome.writes, "log": log, **({"calls": calls} if calls else {})})
+        talk.go_on(appends)
 
 
 @node("urn:causeline:node:normalize-response", ports=("text", "tools", "mixed", "empty", "error"), inline=True)
 def normalize_response(ctx: Context) -> Outcome:
-    """Tell replies apart. This document has no way back to the model for one that cannot be used."""
-    reply: Mapping[str, Any] = ctx.state["reply"]
-    if ctx.use(Ledger).open_calls() and reply["usable"] and "result" not in ctx.state:
-        return Outcome("mixed" if reply["text"].strip() else "tools")
-    if reply["usable"]:
-        return Outcome("text")
-    empty = not reply["text"].strip()
-    code, message = (
-        ("empty_reply", "the model's reply was empty") if empty else ("invalid_output", "the model's answer does not fit its schema")
-    )
-    return Outcome(
-        "empty" if empty else "error",
-        {"result": {"stop_reason": "model_error", "failed": True, "error": {"code": code, "message": message}}},
-    )
+    """Tell replies apart."""
+    if ctx.use(Ledger).open_calls() and "result" not in ctx.state:
+        return Outcome("mixed" if ctx.state["reply"]["text"].strip() else "tools")
+    return Outcome("text")
 
 
 @node("urn:causeline:node:append-assistant", ports=("done", "error"), inline=True)

@@ -4,13 +4,12 @@ Law: each is asked once a user turn, and what it has stands in the log as a node
 over shows the model the same.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from causeline.agent.react.agent_memory import AgentMemory, fault_of
 from causeline.agent.react.call_results import append_id
 from causeline.agent.react.conversation import MEMORY, RECALL, Conversation
-from causeline.causal import AgentState, Append
+from causeline.causal import Append
 from causeline.events import RunEvent
 from causeline.graph.node import Context
 from causeline.memory.long_term import Memories
@@ -62,18 +61,3 @@ def _beside(goal: Append, path: str, operation: str, found: Recalled, *, succeed
     value = {"text": found.text, "citations": list(found.citations)}
     payload = {"path": path, "operation": operation, "succeeded": succeeded, "value": value}
     return Append("resource", payload, parents=(goal,), resource_key=f"{path}:{append_id(goal)}", advance=False)
-
-
-def heads_after(log: AgentState, appends: Sequence[Append]) -> tuple[str | Append, ...]:
-    """The heads of the log once `appends`, which name their parents, are in it."""
-    heads: dict[str | int, str | Append] = {head: head for head in log.frontier}
-    versions: dict[str, Append] = {}
-    for append in appends:
-        replaced = [*append.parents, versions.get(append.resource_key or "") or ""]
-        if append.resource_key is not None:
-            versions[append.resource_key] = append
-        if append.advance:
-            for one in replaced:
-                heads.pop(one if isinstance(one, str) else id(one), None)
-            heads[id(append)] = append
-    return tuple(heads.values())
