@@ -279,7 +279,7 @@ async def test_a_silent_server_and_one_that_is_left(server, model):
     server.left = asyncio.Event()
     async with aclosing(model.stream(ASKED)) as stream:
         await anext(stream)
-    await asyncio.wait_for(server.left.wait(), 5)
+    await asyncio.wait_for(server.left.wait(), 30)
 
 
 async def test_what_the_environment_holds_for_others_is_not_sent(server, monkeypatch):

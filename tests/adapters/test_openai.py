@@ -268,15 +268,15 @@ async def test_leaving_a_stream_closes_the_connection(server, model):
     server.answers = [[*text_chunks("a", "b", finish=None), "hold"]]
     async with aclosing(model.stream(ASKED)) as stream:
         assert [type(await anext(stream)) for _ in range(2)] == [Served, TextDelta]
-    await asyncio.wait_for(server.left.wait(), 5)
+    await asyncio.wait_for(server.left.wait(), 30)
     server.left = asyncio.Event()
     server.asked.clear()
     reading = asyncio.create_task(collect(model.stream(ASKED)))
-    await asyncio.wait_for(server.asked.wait(), 5)
+    await asyncio.wait_for(server.asked.wait(), 30)
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await reading
-    await asyncio.wait_for(server.left.wait(), 5)
+    await asyncio.wait_for(server.left.wait(), 30)
 
 
 async def test_one_connection_serves_all_models_of_a_server(server, model):

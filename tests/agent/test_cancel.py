@@ -10,6 +10,7 @@ from causeline.agent.react.permission import UNKNOWN_OUTCOME
 from causeline.models.model import Finish, TextDelta
 from causeline.tools.tool import Resource
 from tests.agent.stage import Turns, calls, stage
+from tests.graph.walking import idle
 
 
 class Endless:
@@ -219,8 +220,8 @@ async def test_a_tool_that_swallows_the_cancel_does_not_hold_the_run():
     async with stage([calls(("stubborn", {}, "a"))], [stubborn]) as s:
         run = await s.runtime.start(s.agent, "go", session="s")
         await started.wait()
-        result = await asyncio.wait_for(stopped(run), 5)
+        result = await asyncio.wait_for(stopped(run), 30)
         release.set()
-        await asyncio.sleep(0.01)
+        await idle()
         rows = [row.call.state for row in await s.runtime.calls(run.id)]
     assert (result.status, rows) == ("cancelled", ["started"])

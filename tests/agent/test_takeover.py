@@ -76,7 +76,7 @@ async def process(store, script, tools, **options):
 
 async def crashed(s: Stage, power: Power, start):
     run = await start
-    await asyncio.wait_for(power.gone.wait(), 5)
+    await asyncio.wait_for(power.gone.wait(), 30)
     return run.run_id
 
 

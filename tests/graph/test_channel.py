@@ -9,7 +9,7 @@ import pytest
 
 from causeline.errors import Misuse
 from causeline.graph import ChannelClosed, Graph, InnerFailed, Outcome, Step, StreamChannel
-from tests.graph.walking import ManualClock, dispatcher, others
+from tests.graph.walking import ManualClock, dispatcher, idle, others
 
 
 async def everything(channel):
@@ -44,7 +44,7 @@ async def test_a_full_channel_makes_the_producer_wait():
         channel.close()
 
     producing = asyncio.create_task(produce())
-    await asyncio.sleep(0.01)
+    await idle()
     assert pushed == [0, 1, 2]
     seen = []
     async for item in channel:
@@ -124,7 +124,7 @@ async def test_a_reader_that_leaves_early_stops_the_producer():
     async for item in channel:
         if item == 1:
             break
-    await asyncio.sleep(0.01)
+    await idle()
     assert log[-1] == "closed"
     assert len(log) < 10
     assert not others()

@@ -105,6 +105,7 @@ async def test_a_child_that_stalls_leaves_by_error():
 async def test_cancel_and_deadline_pass_through_and_resume_goes_on_inside():
     ran = []
     hang = [True]
+    begun = asyncio.Event()
 
     def first(ctx):
         ran.append("c0")
@@ -112,8 +113,9 @@ async def test_cancel_and_deadline_pass_through_and_resume_goes_on_inside():
 
     async def second(ctx):
         ran.append("c1")
+        begun.set()
         if hang:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         return Outcome("done", {"b": ctx.state["a"] + 1})
 
     for why in ("cancelled", "timed_out"):
@@ -121,9 +123,13 @@ async def test_cancel_and_deadline_pass_through_and_resume_goes_on_inside():
         hang[:] = [True]
         d = dispatcher(parent(state_output={"b": "b"}), child(first, second), clock=ManualClock() if why == "timed_out" else None)
         execution = d.execute("urn:t:parent", deadline=5 if why == "timed_out" else None)
-        if why == "cancelled":
-            asyncio.get_running_loop().call_later(0.02, execution.cancel)
-        result = await execution
+        begun.clear()
+        async with asyncio.TaskGroup() as tasks:
+            walk = tasks.create_task(execution._outcome())
+            await begun.wait()
+            if why == "cancelled":
+                execution.cancel()
+        result = walk.result()
         assert (result.status, result.pauses, "after" in result.state) == (why, (), False)
         hang.clear()
         again = await d.resume("urn:t:parent", through_json(result.saved()))

@@ -66,7 +66,7 @@ async def test_awaiting_inside_the_iteration_lets_the_walk_go_on():
     seen = []
     async for step in execution:
         seen.append(step.index)
-        assert (await asyncio.wait_for(execution, 5)).status == "completed"
+        assert (await asyncio.wait_for(execution, 30)).status == "completed"
     assert seen == [0, 1, 2, 3, 4]
 
 
@@ -108,7 +108,7 @@ async def untidy_producer():
 async def test_whatever_a_producer_does_its_reader_hears_of_it(producer, error):
     channel = StreamChannel.driven(producer)
     with pytest.raises(error):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             assert [item async for item in channel] == []
     await channel.aclose()
 

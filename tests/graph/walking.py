@@ -35,6 +35,12 @@ class Recording:
         self.items.append(item)
 
 
+async def idle(turns: int = 50) -> None:
+    """Let everything else in the event loop go on, however long a turn of it takes."""
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+
 class AtOnce(ThreadPoolExecutor):
     """Runs what is given to a thread there and then."""
 

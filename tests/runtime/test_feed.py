@@ -178,7 +178,7 @@ async def test_a_run_that_ends_between_catching_up_and_waiting_is_heard_to_the_e
         if here and not number % 2:
             ending = asyncio.create_task(finish())
             store.then = None
-        found = await asyncio.wait_for(_joined(feed.follow("o", name)), 5)
+        found = await asyncio.wait_for(_joined(feed.follow("o", name)), 30)
         if ending is not None:
             await ending
         assert [event["seq"] for event in found] == [1, 2, 3]
@@ -234,7 +234,7 @@ async def test_what_a_node_of_ones_own_emits_is_told_in_an_envelope_whatever_it_
         return Outcome("done", {"result": {"answer": "fine"}})
 
     graph = GraphProgram(Graph("urn:test:dag:say").node("n", say.iri, {"done": "end"}).terminal("end").build(), (say,))
-    async with runtime(store, graph) as rt, asyncio.timeout(10):
+    async with runtime(store, graph) as rt, asyncio.timeout(30):
         run = await rt.start(graph, session="s")
         events = [event async for event in run.events()]
         assert (await run.result()).answer == "fine"
@@ -249,7 +249,7 @@ async def test_what_cannot_be_stored_is_refused_where_it_is_emitted(store):
         return "done"
 
     graph = GraphProgram(Graph("urn:test:dag:say").node("n", say.iri, {"done": "end"}).terminal("end").build(), (say,))
-    async with runtime(store, graph) as rt, asyncio.timeout(10):
+    async with runtime(store, graph) as rt, asyncio.timeout(30):
         result = await (await rt.start(graph, session="s")).result()
         assert result.status == "failed"
         assert "n: what is emitted must be JSON" in result.error["message"]

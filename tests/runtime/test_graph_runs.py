@@ -222,7 +222,7 @@ async def test_a_failing_graph_ends_as_failed_and_says_where(store):
     graph = GraphProgram(document, (broken,))
     async with runtime(store, graph) as rt:
         run = await rt.start(graph, session="s")
-        result = await asyncio.wait_for(run.result(), 5)
+        result = await asyncio.wait_for(run.result(), 30)
         error = result.error or {}
         assert (result.status, error["message"], error["placement"]) == ("failed", "no such thing", "b")
         with pytest.raises(Missing):

@@ -213,7 +213,7 @@ async def test_an_answering_run_that_is_cancelled_in_mid_call_leaves_the_truth(s
         first = await (await rt.start(agent, "go", session="s")).result()
         open_ = by_call(first)
         run = await rt.answer(first.run_id, {open_["a"].id: approve(), open_["b"].id: approve()})
-        await asyncio.wait_for(began.wait(), 5)
+        await asyncio.wait_for(began.wait(), 30)
         await run.cancel()
         assert (await run.result()).status == "cancelled"
         with pytest.raises(Conflict):

@@ -288,14 +288,14 @@ async def test_a_store_that_stays_away_is_told_of_and_the_run_goes_on_when_it_is
         store.down = True
         gate.set()
         with pytest.raises(Unavailable, match="the store is down"):
-            await asyncio.wait_for(run.result(), 10)
+            await asyncio.wait_for(run.result(), 30)
         assert (await rt.run(run.id)).status == "running"
         store.down = False
         async with asyncio.timeout(20):
             while (await rt.run(run.id)).status == "running":  # noqa: ASYNC110 - nobody is told of healing
                 await asyncio.sleep(0.05)
         assert [event async for event in run.events()][-1]["type"] == "run_finished"
-        assert (await asyncio.wait_for(run.result(), 10)).answer == "done"
+        assert (await asyncio.wait_for(run.result(), 30)).answer == "done"
         assert effects == [1]
         assert [(row.call.state, row.call.result) for row in await rt.calls(run.id)] == [("succeeded", "worked 1")]
 
@@ -324,7 +324,7 @@ async def test_a_value_that_cannot_be_recorded_ends_the_run_with_a_reason(store)
 
     graph = GraphProgram(Graph("urn:test:dag:bad").node("b", bad.iri, {"done": "end"}).terminal("end").entry("main", "b").build(), (bad,))
     async with runtime(store, graph) as rt:
-        result = await asyncio.wait_for((await rt.start(graph, session="s")).result(), 10)
+        result = await asyncio.wait_for((await rt.start(graph, session="s")).result(), 30)
         assert result.status == "failed"
         assert (result.error or {})["message"]
         assert (await (await rt.start(graph, session="s")).result()).status == "failed"

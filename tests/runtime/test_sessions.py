@@ -167,10 +167,10 @@ async def test_on_busy_cancel_stops_the_run_under_way_and_goes_on_after_it(store
     after = echo()
     async with runtime(store, agent, after) as rt:
         first = await rt.start(agent, "one", session="s")
-        await asyncio.wait_for(began.wait(), 5)
+        await asyncio.wait_for(began.wait(), 30)
         second = await rt.start(after, "two", session="s", on_busy="cancel")
-        assert (await asyncio.wait_for(first.result(), 5)).status == "cancelled"
-        assert (await asyncio.wait_for(second.result(), 5)).answer == "two"
+        assert (await asyncio.wait_for(first.result(), 30)).status == "cancelled"
+        assert (await asyncio.wait_for(second.result(), 30)).answer == "two"
         assert users(await said(rt)) == ["one", "two"]
 
 

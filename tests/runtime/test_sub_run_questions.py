@@ -127,7 +127,7 @@ async def test_a_question_of_its_own_and_one_from_below_are_both_asked(store):
 
 async def test_an_answer_is_taken_from_the_moment_its_question_is_told(store):
     stage = Stage(depth=3)
-    async with runtime(store, stage.agent) as rt, asyncio.timeout(10):
+    async with runtime(store, stage.agent) as rt, asyncio.timeout(30):
         run = await rt.start(stage.agent, "go", session="s")
         async for event in run.events():
             inner = event

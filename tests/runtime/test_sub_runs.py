@@ -82,10 +82,10 @@ async def test_the_run_below_is_stopped_with_the_call_it_hangs_on(store, how):
     outer, _ = pair(work, tool_timeout=0.5 if how == "timeout" else None)
     async with runtime(store, outer) as rt:
         run = await rt.start(outer, "go", session="s")
-        await asyncio.wait_for(began.wait(), 5)
+        await asyncio.wait_for(began.wait(), 30)
         if how == "cancel":
             await run.cancel()
-        result = await asyncio.wait_for(run.result(), 5)
+        result = await asyncio.wait_for(run.result(), 30)
         assert result.status == ("cancelled" if how == "cancel" else "succeeded")
         below = next(one for one in await rt.runs() if one.parent_call == "h")
         assert below.status == "cancelled"
@@ -161,7 +161,7 @@ async def test_handing_a_run_back_hands_back_what_is_below_and_both_go_on(store)
     outer, helper = pair(work)
     async with runtime(store, outer, helper) as rt:
         await rt.start(outer, "go", session="s", run_id="r1")
-        await asyncio.wait_for(began.wait(), 5)
+        await asyncio.wait_for(began.wait(), 30)
     go.set()
     async with runtime(store, outer, helper) as rt:
         assert not [one for one in await store.rows(Run, owner=None, status=tuple(ACTIVE)) if one.status == "running"]

@@ -149,7 +149,7 @@ async def test_no_more_runs_at_once_than_it_may_drive(store):
             )
         task = asyncio.create_task(rt.work(concurrency=2))
         for number in range(8):
-            assert (await asyncio.wait_for(rt.result(f"r{number}"), 10)).status == "succeeded"
+            assert (await asyncio.wait_for(rt.result(f"r{number}"), 30)).status == "succeeded"
         task.cancel()
         assert (len(at_once), max(at_once)) == (8, 2)
 
@@ -171,7 +171,7 @@ async def test_runs_of_an_agent_it_does_not_know_are_left_for_somebody_else(stor
                 "enqueue",
             )
         task = asyncio.create_task(rt.work())
-        assert (await asyncio.wait_for(rt.result("known"), 10)).answer == "hello"
+        assert (await asyncio.wait_for(rt.result("known"), 30)).answer == "hello"
         task.cancel()
         assert (await rt.run("unknown")).status == "queued"
         assert await said(rt, "known") == [("user", "hello"), ("assistant", "hello")]

@@ -184,7 +184,7 @@ async def test_a_worker_takes_up_at_once_what_another_one_died_over(disk: World)
         doomed.go()
         assert doomed.end()[0] == -signal.SIGKILL
         working = asyncio.create_task(runtime.work())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             assert (await runtime.result("r")).answer == "one"
         working.cancel()
         assert (await runtime.run("r")).epoch >= 3

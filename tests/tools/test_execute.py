@@ -15,6 +15,7 @@ from causeline.run.ledger import Call
 from causeline.tools.execute import argument_fault, evidence, execute
 from causeline.tools.function import tool
 from causeline.tools.tool import Resource, ToolContext, ToolError, ToolResult, schema_tool
+from tests.graph.walking import idle
 
 CONTEXT = ToolContext(call_id="c", idempotency_key="k")
 
@@ -174,9 +175,9 @@ async def test_a_tool_that_will_not_be_cancelled_holds_nobody():
     assert "it does not stop when cancelled" in executed.text
 
     task = asyncio.create_task(execute(tool(stubborn.body.function, name="again"), {}, CONTEXT))
-    await asyncio.sleep(0.02)
+    await idle()
     task.cancel()
-    done, _ = await asyncio.wait({task}, timeout=5)
+    done, _ = await asyncio.wait({task}, timeout=30)
     assert done
     assert task.cancelled()
     stop.set()
@@ -195,7 +196,7 @@ async def test_cancelling_the_run_cancels_the_tool_and_is_never_retried():
             raise
 
     task = asyncio.create_task(execute(wait, {}, CONTEXT))
-    await asyncio.sleep(0.01)
+    await idle()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

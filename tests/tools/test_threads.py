@@ -25,21 +25,22 @@ async def test_no_more_threads_than_wanted_or_allowed():
 
 
 async def test_a_lost_thread_is_replaced_and_ends_when_its_function_does():
-    threads, release, ended = Threads(limit=1), threading.Event(), threading.Event()
+    threads, begun, release, ended = Threads(limit=1), threading.Event(), threading.Event(), threading.Event()
 
     def stuck():
-        release.wait(10)
+        begun.set()
+        release.wait(30)
         ended.set()
 
     waiting = asyncio.create_task(threads.call(stuck))
-    await asyncio.sleep(0.02)
+    assert await asyncio.to_thread(begun.wait, 30)
     waiting.cancel()
     with pytest.raises(LeftRunning) as caught:
         await waiting
-    assert await asyncio.wait_for(threads.call(lambda: 5), 5) == 5
+    assert await asyncio.wait_for(threads.call(lambda: 5), 30) == 5
     alive = {thread.name: thread for thread in threading.enumerate()}[caught.value.thread]
     release.set()
-    alive.join(5)
+    alive.join(30)
     assert ended.is_set()
     assert not alive.is_alive()
     assert await threads.call(lambda: 6) == 6
@@ -84,7 +85,7 @@ def test_a_forked_process_starts_its_own_threads():
     if child == 0:
         code = 1
         try:
-            code = asyncio.run(asyncio.wait_for(threads.call(lambda: 0), 5))
+            code = asyncio.run(asyncio.wait_for(threads.call(lambda: 0), 30))
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
