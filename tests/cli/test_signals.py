@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import time
 
 import causeline
 from causeline.runtime.records import Run
@@ -140,7 +141,7 @@ def test_a_worker_names_a_run_it_has_no_agent_for_once_and_hands_back_what_it_dr
 
     shell.agent(LOOK, SLOW)
     asyncio.run(queue())
-    worker = start("worker", "--agent", "agent.toml")
+    worker = start("worker", "--agent", "agent.toml", "--grace", "0")
     said = [worker.until("run r") for _ in range(2)]
     assert sorted(said) == [
         "taken  run r2 of session s-r2, agent bot: hi\n",
@@ -166,6 +167,67 @@ def test_a_worker_goes_on_with_what_a_dead_process_left_and_drains_on_sigterm(sh
     worker.send(signal.SIGTERM)
     code, out, err = worker.end()
     assert (code, out, err) == (0, "draining ...\ndone\n", "")
+
+
+GATED = """
+@causeline.tool
+async def gated() -> str:
+    import asyncio
+    from pathlib import Path
+    with Path("begun").open("a") as file:
+        file.write("x")
+    while not Path("go").exists():
+        await asyncio.sleep(0.01)
+    return "let through"
+"""
+
+
+def test_a_server_that_is_told_to_stop_lets_calls_finish_and_begins_nothing(shell, start):
+    """Also while somebody follows the run, and without waiting until they leave."""
+    shell.agent({"calls": [{"name": "gated", "arguments": {}}]}, {"calls": [{"name": "gated", "arguments": {}}]}, {"text": "Done."})
+    with (shell.folder / "tools.py").open("a") as tools:
+        tools.write(GATED)
+    with (shell.folder / "agent.toml").open("a") as agent:
+        agent.write('[[tools]]\npython = "tools:gated"\n')
+    server = start("serve", "agent.toml", "--port", "0")
+    url = server.until("http://").strip()
+    server.until("drains")
+    follower = start("run", "hi", "--agent", "bot", "--run-id", "r1", "--session", "s1", "--server", url, "--json")
+    follower.until('"tool_call_end"')
+    wait_for(shell.folder / "begun")
+    server.send(signal.SIGTERM)
+    server.error_until("stopping: nothing new begins")
+    (shell.folder / "go").touch()
+    assert server.end() == (0, "", "")
+    (run,) = shell("runs", "--json").last["runs"]
+    assert run["status"] == "queued"
+    assert [node["kind"] for node in shell("show", "s1", "--json").last["nodes"]].count("tool_result") == 1
+    assert (shell.folder / "begun").read_text() == "x"
+    assert "Done." in shell("resume", "r1", "--agent", "agent.toml").out
+    assert (shell.folder / "begun").read_text() == "xx"
+
+
+def test_a_second_signal_leaves_out_the_rest_of_the_grace(shell, start):
+    shell.agent({"calls": [{"name": "gated", "arguments": {}}]}, {"text": "Done."})
+    with (shell.folder / "tools.py").open("a") as tools:
+        tools.write(GATED)
+    with (shell.folder / "agent.toml").open("a") as agent:
+        agent.write('[[tools]]\npython = "tools:gated"\n')
+    server = start("serve", "agent.toml", "--port", "0")
+    url = server.until("http://").strip()
+    server.until("drains")
+    start("run", "hi", "--agent", "bot", "--run-id", "r1", "--session", "s1", "--server", url, "--json").until('"tool_call_end"')
+    wait_for(shell.folder / "begun")
+    server.send(signal.SIGTERM)
+    server.error_until("stopping")
+    server.send(signal.SIGTERM)
+    assert server.end()[0] == 0
+    assert shell("runs", "--json").last["runs"][0]["status"] == "queued"
+
+
+def wait_for(path):
+    while not path.exists():
+        time.sleep(0.01)
 
 
 def test_a_reader_that_goes_away_is_no_error_to_shout_about(shell, start):

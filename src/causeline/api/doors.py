@@ -30,10 +30,17 @@ class Doors:
     runtime: Runtime | None = None
     draining: bool = False
 
+    async def drain(self) -> None:
+        """Answer no further request, and hand the runs back once what has begun is finished. Who follows one hears that it goes on
+        elsewhere. Cancelling this leaves out the rest of the grace."""
+        self.draining = True
+        if self.runtime is not None:
+            await self.runtime.room.drain()
+
     async def runtime_of(self, request: Request) -> Runtime:
         """The runtime as the owner of this request sees it: everything else is not there. Raises Problem (401, 403, 503)."""
         owner = await self.access.owner_of(request)
-        if self.runtime is None:
+        if self.runtime is None or self.draining:
             raise Problem(503, "unavailable", "the server is starting or stopping; try again in a moment", headers={"Retry-After": "1"})
         return self.runtime.of(owner)
 

@@ -13,6 +13,7 @@ import orjson
 from fastapi.responses import StreamingResponse
 from starlette.types import Message, Send
 
+from causeline.errors import CauselineError
 from causeline.policy import Clock
 
 HEARTBEAT_SECONDS = 15.0
@@ -55,7 +56,12 @@ async def stream(
             if not coming.done():
                 yield comment("still here")
                 continue
-            batch, coming = coming.result(), None
+            done, coming = coming, None
+            try:
+                batch = done.result()
+            except CauselineError as error:  # it goes on elsewhere, or cannot be told at the moment; the client asks again
+                yield comment(f"nothing more is told here, go on with Last-Event-ID: {' '.join(error.message.split())}")
+                return
             if not batch:
                 return
             before = clock.monotonic()

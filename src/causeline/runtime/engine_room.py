@@ -76,6 +76,12 @@ class EngineRoom:
         if self._adopts:
             self._adopting = asyncio.create_task(self.dispatch.adopt(self.programs.given_names()))
 
+    async def drain(self) -> None:
+        """Take nothing new, let what has begun finish, hand the runs back. The store stays open until `close`. Cancelling this leaves out
+        the rest of the grace."""
+        self._closed = True
+        await self.dispatch.close(self.grace)
+
     async def close(self) -> None:
         """Bring the runs of this process to a stop, hand them back, and close the store last."""
         self._closed = True

@@ -1,7 +1,8 @@
 """`causeline serve`: agents behind HTTP."""
 
+import asyncio
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -65,12 +66,39 @@ def command(
         _announce(listening, words)
 
     listening.startup = announced
+    Stopping(listening, server.state.doors.drain)
     # Once it has drained, uvicorn raises the signals it was stopped by again; by then there is nothing left to stop.
     signal.signal(signal.SIGTERM, lambda _signal, _frame: None)
     try:
         listening.run()
     except KeyboardInterrupt:
         raise typer.Exit(CTRL_C) from None
+
+
+class Stopping:
+    """What signals do to a server: the first one has it drain while open connections end, the second one leaves out the rest of the
+    grace."""
+
+    def __init__(self, server: "uvicorn.Server", drain: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._drain = drain
+        self._draining: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._shutdown, self._handle_exit, self._stops = server.shutdown, server.handle_exit, lambda: server.should_exit
+        server.shutdown, server.handle_exit = self.shutdown, self.handle_exit
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """Drain beside what the server does."""
+        Terminal(error=True).say("stopping: nothing new begins (a second signal stops at once) ...", "quiet")
+        self._loop = asyncio.get_running_loop()
+        self._draining = asyncio.create_task(self._drain())
+        await asyncio.gather(asyncio.wait((self._draining,)), self._shutdown(sockets))
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """Called in a signal handler."""
+        if self._stops() and self._loop is not None and self._draining is not None:
+            self._loop.call_soon_threadsafe(self._draining.cancel)
+        else:
+            self._handle_exit(sig, frame)
 
 
 def _announce(server: "uvicorn.Server", words: str) -> None:
