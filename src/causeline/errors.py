@@ -38,7 +38,7 @@ def words_of(error: BaseException) -> str:
     """The text of an error, also of one whose text fails: then it says so."""
     try:
         return str(error)
-    except Exception as broken:  # noqa: BLE001 - the code of a stranger's class
+    except BaseException as broken:  # noqa: BLE001 - the code of a stranger's class
         return f"({type(error).__name__} has no text: asking for it raised {type(broken).__name__})"
 
 

@@ -7,7 +7,7 @@ the same kinds from all of them. `retryable` says whether asking the same model 
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from causeline.errors import CauselineError, Refused, Unavailable
+from causeline.errors import CauselineError, Refused, Unavailable, words_of
 
 
 class ModelError(CauselineError):
@@ -16,6 +16,19 @@ class ModelError(CauselineError):
     code = "model_error"
     retryable = False
     advice = ""
+
+
+class ModelBroke(ModelError, Refused):
+    """A model's own code raised something that is none of these. The code is that error's class, or `crashed` for what ends programs."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.retryable = isinstance(error, Exception)
+        words = words_of(error)
+        name = type(error).__name__
+        if self.retryable:
+            super().__init__(words or name, code=name)
+        else:
+            super().__init__(": ".join(filter(None, (name, words))), code="crashed")
 
 
 class ModelUnavailable(ModelError, Unavailable):

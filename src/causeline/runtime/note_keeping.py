@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from causeline.causal import CausalNode
-from causeline.errors import CauselineError
+from causeline.errors import CauselineError, words_of
 from causeline.events import RunEvent
 from causeline.memory.long_term import Memories
 from causeline.policy import Clock
@@ -60,7 +60,7 @@ class NoteKeeping:
 
     def _not_kept(self, error: Exception) -> None:
         code = error.code if isinstance(error, CauselineError) else type(error).__name__
-        fault = {"code": code, "message": str(error) or code}
+        fault = {"code": code, "message": words_of(error) or code}
         self._emit(RunEvent(type="memory_recalled", kind="memory", citations=[], error=fault))
 
 

@@ -14,7 +14,7 @@ import causeline.memory as memory_package
 from causeline.agent.system_prompt import SLOT, context_value
 from causeline.causal import CausalNode
 from causeline.causal.payload import as_text, fields, is_forgotten, recalled_text
-from causeline.errors import CauselineError, Invalid
+from causeline.errors import CauselineError, Invalid, words_of
 from causeline.memory.backend import Collection
 from causeline.memory.items import Item, StoredItem
 from causeline.memory.lexical import words
@@ -202,7 +202,7 @@ def fault_of(error: Exception) -> Mapping[str, str]:
     """What is told of a memory that failed."""
     return {
         "code": error.code if isinstance(error, CauselineError) else type(error).__name__,
-        "message": str(error) or type(error).__name__,
+        "message": words_of(error) or type(error).__name__,
     }
 
 

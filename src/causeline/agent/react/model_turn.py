@@ -10,7 +10,9 @@ from causeline.agent.react.conversation import Conversation, Shown
 from causeline.agent.react.reply_outcome import ReplyOutcome
 from causeline.agent.react.reply_stream import ReplyStream
 from causeline.errors import CauselineError, Exhausted, words_of
+from causeline.graph.engine.containment import from_outside
 from causeline.graph.node import Context, HandBack, Outcome
+from causeline.models.failures import ModelBroke
 from causeline.models.model import Reply, Usage
 
 
@@ -32,15 +34,20 @@ async def ask_model(ctx: Context, talk: Conversation) -> Outcome:
 
 async def hear_reply(ctx: Context, talk: Conversation) -> tuple[Reply, Shown]:
     """A whole reply, told of while it came, and the nodes it rests on. Raises Exhausted where the view does not fit, and what the model
-    raises, with what was used up for it on record."""
+    raises, with what was used up for it on record; what is no error of ours as ModelBroke."""
     await talk.look_at_tools()
     request, shown = talk.request()
     stream = ReplyStream(ctx, talk)
     try:
         reply = await stream.listen(talk.model.stream(request))
-    except Exception as error:
-        _record(talk.scope.facts_at(ctx.path[0]), _failure_facts(error, stream.fold.reply()))
-        raise
+    except BaseException as error:
+        if isinstance(error, HandBack) or (not isinstance(error, Exception) and from_outside(error)):
+            raise
+        failed = error if isinstance(error, CauselineError) else ModelBroke(error)
+        _record(talk.scope.facts_at(ctx.path[0]), _failure_facts(failed, stream.fold.reply()))
+        if failed is error:
+            raise
+        raise failed from error
     _record(talk.scope.facts_at(ctx.path[0]), _facts(reply))
     talk.said_as(stream.id)
     return reply, shown

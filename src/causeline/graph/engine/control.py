@@ -359,5 +359,5 @@ def text_of(error: BaseException) -> str:
     """What an error says, also where saying it fails."""
     try:
         return str(error) or type(error).__name__
-    except Exception:  # noqa: BLE001 - an error of the caller's own may do anything
+    except BaseException:  # noqa: BLE001 - an error of the caller's own may do anything
         return type(error).__name__
