@@ -12,7 +12,7 @@ from causeline.cli.opening import agent_for, leave, let_go, opened, own_store
 from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, Model, OtherAgent, RunName, Store
 from causeline.cli.views.clean_text import clean, line
 from causeline.cli.views.follow import follow
-from causeline.cli.views.side_by_side import Side, compared, side
+from causeline.cli.views.side_by_side import compared
 from causeline.cli.views.terminal import Terminal, program_output
 from causeline.errors import Invalid
 from causeline.models.messages import Message
@@ -21,6 +21,7 @@ from causeline.runtime.records import Link, Run
 from causeline.runtime.runtime import Runtime
 from causeline.tools.recorded_calls import RecordedCalls
 from causeline.tools.toolbox import client_tools
+from causeline.view_models.run_side import Side, side
 
 
 def command(
