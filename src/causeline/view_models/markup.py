@@ -19,7 +19,7 @@ class Markup(str):
     __slots__ = ()
 
 
-def tag(name: str, *children: object, **attributes: object) -> Markup:
+def tag(name: str, /, *children: object, **attributes: object) -> Markup:
     """An element. Children are Markup, text, numbers, None (left out) or iterables of those; attributes that are None or False are left
     out, True stands alone; `cls` is `class`, underscores become hyphens."""
     words = "".join(_attribute(key, value) for key, value in attributes.items() if value is not None and value is not False)

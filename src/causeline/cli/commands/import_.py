@@ -12,10 +12,13 @@ from causeline.cli.views.clean_text import command as command_line
 from causeline.cli.views.clean_text import line
 from causeline.cli.views.terminal import Terminal
 from causeline.errors import Conflict
+from causeline.view_models.html_page import export_in
 
 
 def command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="An export, or a bare causal log as JSON; - reads standard input.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="An export, a page of one, or a bare causal log as JSON; - reads standard input.")
+    ],
     head: Annotated[str | None, typer.Option(metavar="CK", help="The checkpoint id the file must end at, known from elsewhere.")] = None,
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,
@@ -26,7 +29,7 @@ def command(
     """
 
     async def take_in() -> None:
-        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        data = export_in(sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes())
         async with opened(store, new=True) as runtime:
             try:
                 session = await runtime.import_(data, head=head)

@@ -15,11 +15,13 @@ from causeline.cli.views.error_report import FAILED
 from causeline.cli.views.narration import counted
 from causeline.cli.views.terminal import Terminal
 from causeline.errors import Misuse
+from causeline.view_models.html_page import export_in
 
 
 def command(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="An export, or a bare causal log as JSON; - reads standard input.")
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="An export, a page of one, or a bare causal log as JSON; - reads standard input."),
     ] = None,
     head: Annotated[str | None, typer.Option(metavar="CK", help="The checkpoint id the export must end at, known from elsewhere.")] = None,
     store: Annotated[str | None, typer.Option("--store", metavar="URL", help="Check everything in this store instead of a file.")] = None,
@@ -34,7 +36,7 @@ def command(
         leave(_check_store(store, as_json=as_json))
     if file is None or store is not None:
         raise Misuse("name a FILE to check, or a whole store with --store URL")
-    found = verify(sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes(), head)
+    found = verify(export_in(sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()), head)
     if isinstance(found, Export):
         row: dict[str, Any] = {
             "ok": True, "session": found.session, "head": found.head, "nodes": len(found.state) + len(found.nodes),
