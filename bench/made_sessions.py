@@ -124,7 +124,7 @@ def made_sessions() -> tuple[dict[str, str], list[Asked]]:
     asked: list[Asked] = []
     for number in range(SESSIONS):
         name = f"session-{number:04d}"
-        small_talk = dice.sample(_CHATTER, 4)
+        small_talk: list[str] = dice.sample(_CHATTER, 4)
         if holds[number]:
             (thing, city), person = next(telling), dice.choice(_PEOPLE)
             fact, *questions = (text.format(p=person, t=thing, c=city) for text in dice.choice(_FACTS))

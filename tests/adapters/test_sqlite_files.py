@@ -123,11 +123,11 @@ class TestOpening:
             await begin(store)
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as later:
             later.execute("PRAGMA user_version = 99")
-        with pytest.raises(Invalid, match=r"format 99.*formats up to 3"):
+        with pytest.raises(Invalid, match=r"format 99.*formats up to 4"):
             await SqliteStore(path).open()
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as later:
             assert later.execute("PRAGMA user_version").fetchone() == (99,)
-            later.execute("PRAGMA user_version = 3")
+            later.execute("PRAGMA user_version = 4")
         async with opened(path) as store:
             assert (await run_row(store)).id == "r1"
 
@@ -143,12 +143,12 @@ class TestOpening:
 
     async def test_a_migration_that_fails_leaves_the_file_as_it_was(self, path, monkeypatch):
         steps = migrations("sqlite")
-        broken = [*steps, type(steps[0])(4, "broken", ["CREATE TABLE extra (n)", "CREATE TABLE run (n)"])]
+        broken = [*steps, type(steps[0])(5, "broken", ["CREATE TABLE extra (n)", "CREATE TABLE run (n)"])]
         async with opened(path) as store:
             await begin(store)
         with monkeypatch.context() as patch:
             patch.setattr(schema_version, "migrations", lambda dialect: broken)
-            patch.setattr(schema_version, "newest_format", lambda dialect: 4)
+            patch.setattr(schema_version, "newest_format", lambda dialect: 5)
             with pytest.raises(Corrupt):
                 await SqliteStore(path).open()
         async with opened(path) as store:

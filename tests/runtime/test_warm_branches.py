@@ -49,7 +49,7 @@ async def test_what_is_kept_is_what_a_reader_finds(graph: str, monkeypatch: pyte
             assert read.state.to_json() == state
             assert read.messages() == messages
             assert read.head == head
-            assert (read.document, read.asked_by()) == (branch.document, "")
+            assert (read.document, read.asked_by()) == (branch.document, {})
             assert {name: value for name, value in read.channels.items() if name not in ("log", "result")} == {
                 name: value for name, value in channels.items() if name not in ("log", "result")
             }

@@ -6,7 +6,7 @@ before it leaves. What is printed cannot be taken back, so a retraction is said,
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from causeline.cli.views.clean_text import Cleaner, clean, shown
 
@@ -204,7 +204,7 @@ class Narrator:
         run, inner = event["run_id"], event["event"]
         narrator = self._narrators.setdefault(run, Narrator(steps=self._steps))
         if inner["type"] == "run_started":
-            self._agents[run] = shown(inner["agent"])
+            self._agents[run] = shown(cast("dict[str, Any]", inner)["agent"])
         text = self._lines.get(run, "") + "".join(piece.text for piece in narrator.tell(inner))
         *lines, self._lines[run] = text.split("\n")
         return [piece for line in lines if line for piece in self._line(f"  {self._agents.get(run, '')}: {line}", "quiet")]

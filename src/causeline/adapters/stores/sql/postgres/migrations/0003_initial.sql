@@ -91,7 +91,6 @@ CREATE TABLE interrupt (
     body BYTEA NOT NULL,
     UNIQUE (session, id)
 );
-CREATE INDEX interrupt_open ON interrupt (id) WHERE state = 'open';
 
 CREATE TABLE progress (
     no BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -104,7 +104,6 @@ CREATE TABLE interrupt (
     body BLOB NOT NULL,
     UNIQUE (session, id)
 );
-CREATE INDEX interrupt_open ON interrupt (id) WHERE state = 'open';
 
 CREATE TABLE progress (
     no INTEGER PRIMARY KEY,
