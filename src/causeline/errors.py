@@ -42,6 +42,17 @@ def words_of(error: BaseException) -> str:
         return f"({type(error).__name__} has no text: asking for it raised {type(broken).__name__})"
 
 
+def code_of(error: BaseException) -> str:
+    """An error's own code, else its class name."""
+    return error.code if isinstance(error, CauselineError) else type(error).__name__
+
+
+def fault_of(error: BaseException) -> dict[str, str]:
+    """What is told and kept of an error: `{code, message}`."""
+    code = code_of(error)
+    return {"code": code, "message": words_of(error) or code}
+
+
 class Misuse(CauselineError):
     """The caller broke a rule of the API."""
 

@@ -47,3 +47,8 @@ def shown(value: Any, most: int = 200) -> str:
     """A JSON value on one short line; text as it is, anything else as JSON."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return short(one_line(text), most)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 piece`, `2 pieces`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

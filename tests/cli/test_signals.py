@@ -182,9 +182,9 @@ async def gated() -> str:
 """
 
 
-def test_a_server_that_is_told_to_stop_lets_calls_finish_and_begins_nothing(shell, start):
-    """Also while somebody follows the run, and without waiting until they leave."""
-    shell.agent({"calls": [{"name": "gated", "arguments": {}}]}, {"calls": [{"name": "gated", "arguments": {}}]}, {"text": "Done."})
+def gated_server(shell, start, *, rounds):
+    """A server whose agent calls a tool that waits to be let through, so many times; and its address."""
+    shell.agent(*[{"calls": [{"name": "gated", "arguments": {}}]}] * rounds, {"text": "Done."})
     with (shell.folder / "tools.py").open("a") as tools:
         tools.write(GATED)
     with (shell.folder / "agent.toml").open("a") as agent:
@@ -192,6 +192,12 @@ def test_a_server_that_is_told_to_stop_lets_calls_finish_and_begins_nothing(shel
     server = start("serve", "agent.toml", "--port", "0")
     url = server.until("http://").strip()
     server.until("drains")
+    return server, url
+
+
+def test_a_server_that_is_told_to_stop_lets_calls_finish_and_begins_nothing(shell, start):
+    """Also while somebody follows the run, and without waiting until they leave."""
+    server, url = gated_server(shell, start, rounds=2)
     follower = start("run", "hi", "--agent", "bot", "--run-id", "r1", "--session", "s1", "--server", url, "--json")
     follower.until('"tool_call_end"')
     wait_for(shell.folder / "begun")
@@ -208,14 +214,7 @@ def test_a_server_that_is_told_to_stop_lets_calls_finish_and_begins_nothing(shel
 
 
 def test_a_second_signal_leaves_out_the_rest_of_the_grace(shell, start):
-    shell.agent({"calls": [{"name": "gated", "arguments": {}}]}, {"text": "Done."})
-    with (shell.folder / "tools.py").open("a") as tools:
-        tools.write(GATED)
-    with (shell.folder / "agent.toml").open("a") as agent:
-        agent.write('[[tools]]\npython = "tools:gated"\n')
-    server = start("serve", "agent.toml", "--port", "0")
-    url = server.until("http://").strip()
-    server.until("drains")
+    server, url = gated_server(shell, start, rounds=1)
     start("run", "hi", "--agent", "bot", "--run-id", "r1", "--session", "s1", "--server", url, "--json").until('"tool_call_end"')
     wait_for(shell.folder / "begun")
     server.send(signal.SIGTERM)

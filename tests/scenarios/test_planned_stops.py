@@ -105,7 +105,7 @@ async def leave(runtime: Runtime, going: asyncio.Event) -> None:
     """Close a runtime, and let what has begun finish once nothing new begins."""
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(runtime.room.close())
-        await until(lambda: runtime._dispatch.driving.closing)
+        await until(lambda: runtime._dispatch.driving.leaves(("default", "r")))
         going.set()
 
 

@@ -10,7 +10,7 @@ from causeline.causal import verify_export
 from causeline.errors import Invalid
 from causeline.models import ScriptedModel
 from causeline.runtime.export_import import rows_of
-from causeline.view_models.conversation import conversation
+from causeline.view_models.entries import conversation
 from causeline.view_models.html_conversation import conversation_html, tail_html
 from causeline.view_models.html_page import export_in, page
 from causeline.view_models.html_timeline import timeline_html

@@ -6,7 +6,7 @@ import causeline
 from causeline.models import ScriptedModel
 from causeline.view_models.branch_tree import branch_tree, common
 from causeline.view_models.comparison import compare
-from causeline.view_models.conversation import conversation
+from causeline.view_models.entries import conversation
 from causeline.view_models.figures import age, count, duration, money
 from causeline.view_models.graph_picture import graph_picture
 from causeline.view_models.live_tail import LiveTail

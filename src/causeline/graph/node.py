@@ -74,7 +74,7 @@ class Context:
     indexes). `step` counts top-level visits from 0: it is the same when the visit is made again after a crash. `attempt` counts from 1.
     `deadline` is in seconds on the execution's monotonic clock. `deps` is the caller's own object (`execute(deps=...)`), never stored.
     `concurrent` is True where other branches of this document may be under way.
-    `emit(event)` hands plain JSON to whoever follows this execution; it may be called from a thread.
+    `emit(event)` hands plain JSON to whoever follows this execution, if anybody does; it may be called from a thread.
     """
 
     __slots__ = (
@@ -124,7 +124,6 @@ class Context:
         self.answer = answer
         self.deadline = deadline
         self.emit = emit
-        """Hand plain JSON to whoever follows this execution; nothing happens if nobody does. May be called from a thread."""
         self._services = services
         self.deps = deps
         self._reducers = reducers

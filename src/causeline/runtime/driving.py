@@ -88,11 +88,6 @@ class Driving:
         """Whether the run is this process's to go on with: it executes it, or waits for the store in order to."""
         return key in self._driven or key in self._healing
 
-    @property
-    def closing(self) -> bool:
-        """Whether the runs of this process are being handed back."""
-        return self._closing
-
     def leaves(self, key: Key) -> bool:
         """Whether a run of this process is being handed back, so that it goes on elsewhere, and with it all that hangs on it."""
         driven = self._driven.get(key)

@@ -89,7 +89,7 @@ class EngineRoom:
             self._adopting.cancel()
             await asyncio.gather(self._adopting, return_exceptions=True)
         try:
-            await self.dispatch.close(self.grace)
+            await self.drain()
         finally:
             await self.provenance.close()
             await self.store.close()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from causeline.causal import CausalNode
-from causeline.errors import CauselineError, words_of
+from causeline.errors import CauselineError, fault_of
 from causeline.events import RunEvent
 from causeline.memory.long_term import Memories
 from causeline.policy import Clock
@@ -59,9 +59,7 @@ class NoteKeeping:
         await self.after_step(links[-1].nodes, links[-1].checkpoint.step)
 
     def _not_kept(self, error: Exception) -> None:
-        code = error.code if isinstance(error, CauselineError) else type(error).__name__
-        fault = {"code": code, "message": words_of(error) or code}
-        self._emit(RunEvent(type="memory_recalled", kind="memory", citations=[], error=fault))
+        self._emit(RunEvent(type="memory_recalled", kind="memory", citations=[], error=fault_of(error)))
 
 
 def _noted(nodes: Sequence[CausalNode]) -> bool:

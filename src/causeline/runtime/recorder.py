@@ -24,8 +24,8 @@ from causeline.runtime.branch_history import CALLS, LOG, count_step
 from causeline.runtime.event_buffer import EventBuffer
 from causeline.runtime.graph_reports import GraphReports
 from causeline.runtime.note_keeping import NoteKeeping
-from causeline.runtime.open_questions import OpenQuestions, interrupt_opened
 from causeline.runtime.patient_writes import PatientWrites
+from causeline.runtime.question_keeping import OpenQuestions, interrupt_opened
 from causeline.runtime.records import Checkpoint, Commit, Interrupt, Link, Run, RunPatch
 from causeline.runtime.starting_point import StartingPoint
 from causeline.runtime.store import Store

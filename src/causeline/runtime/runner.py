@@ -22,8 +22,8 @@ from causeline.runtime.feed import Feed
 from causeline.runtime.graph_reports import RunInputs
 from causeline.runtime.left_behind import Left, answers_by_pause, carried_over, left_by_another, results_in
 from causeline.runtime.open_ends import calls_left, questions_left, unheard
-from causeline.runtime.open_questions import told_void
 from causeline.runtime.program import OUTPUT, GraphProgram, Program
+from causeline.runtime.question_keeping import told_void
 from causeline.runtime.recorder import WAIT, Recorder
 from causeline.runtime.records import Interrupt, Link, Progress, Run, RunPatch, RunStatus, Session
 from causeline.runtime.run_ends import BROKEN, scope_of, stop_reason_of

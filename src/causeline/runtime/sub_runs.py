@@ -45,7 +45,7 @@ class RunsBelow:
                     break
                 run = further
         except Misuse:
-            if not self._dispatch.driving.closing:
+            if not self._dispatch.driving.leaves((scope.owner, scope.run_id)):
                 raise
             return SubRun(run_id=run.id, session=run.session, status="queued", usage=used)
         except asyncio.CancelledError:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from causeline.causal import Append, canonical
-from causeline.errors import CauselineError, Invalid, words_of
+from causeline.errors import CauselineError, Invalid, code_of, words_of
 from causeline.graph.engine.containment import Crashed, from_outside
 from causeline.models.messages import Json
 from causeline.models.transcript import result_text
@@ -138,11 +138,6 @@ async def execute(
         _log(tool.name, context, executed.error)
     executed.arguments, executed.raw, executed.attempts, executed.tries = given, prepared.raw, made, tries
     return executed
-
-
-def code_of(error: Exception) -> str:
-    """What an error is called in records: its code, where it is one of ours, else the name of its class."""
-    return error.code if isinstance(error, CauselineError) else type(error).__name__
 
 
 def _log(name: str, context: ToolContext, error: BaseException) -> None:

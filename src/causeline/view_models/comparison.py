@@ -11,7 +11,7 @@ from causeline.causal.view.changes import changed_fields
 from causeline.runtime.branch_history import LOG, Branch
 from causeline.runtime.records import Checkpoint, Link, Run
 from causeline.view_models.branch_tree import common
-from causeline.view_models.conversation import Entry, conversation
+from causeline.view_models.entries import Entry, conversation
 from causeline.view_models.run_side import Side, side
 
 HIDDEN = frozenset({LOG, "calls"})

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from causeline.plain_text import shown
-from causeline.view_models.conversation import CallEntry, Entry
+from causeline.view_models.entries import CallEntry, Entry
 from causeline.view_models.html_parts import all_of, copied, folded, status, text_block, value_block
 from causeline.view_models.live_tail import LiveTail, Saying
 from causeline.view_models.markup import Markup, join, tag

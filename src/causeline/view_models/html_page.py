@@ -12,8 +12,9 @@ from importlib.resources import files
 from causeline.causal import Export
 from causeline.causal.view.drawing import svg
 from causeline.errors import Invalid
+from causeline.plain_text import counted
 from causeline.runtime.records import Link, Run
-from causeline.view_models.conversation import conversation
+from causeline.view_models.entries import conversation
 from causeline.view_models.figures import all_tokens, count, money, total_cost
 from causeline.view_models.html_conversation import conversation_html
 from causeline.view_models.html_parts import status
@@ -38,7 +39,7 @@ def page(bundle: Export, data: bytes, links: Sequence[Link], runs: Mapping[str, 
     figures = " · ".join(
         part
         for part in (
-            _counted(len(bundle.checkpoints), "step"), _counted(len(bundle.state), "causal node"), _counted(len(runs), "run"),
+            counted(len(bundle.checkpoints), "step"), counted(len(bundle.state), "causal node"), counted(len(runs), "run"),
             f"{count(sum(all_tokens(usage) for usage in usages))} tokens", money(total_cost(usages)),
         )
         if part
@@ -72,10 +73,6 @@ def page(bundle: Export, data: bytes, links: Sequence[Link], runs: Mapping[str, 
     )
     whole = f"<!doctype html>\n{tag('html', start, tag('body', tag('main', body, cls='page')), lang='en')}".encode()
     return whole + b"\n" + _OPEN + base64.b64encode(data) + _CLOSE + b"\n"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def export_in(data: bytes) -> bytes:

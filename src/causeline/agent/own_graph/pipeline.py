@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from causeline.agent.own_graph.channel_messages import read_messages
 from causeline.agent.react.flat import tool_iri
-from causeline.errors import CauselineError, words_of
+from causeline.errors import fault_of
 from causeline.graph.node import Context, Node, Outcome, node
 from causeline.models.messages import Message, ToolCall, ToolSpec
 from causeline.models.model import Model, Reply, Request, TextDelta
@@ -50,8 +50,7 @@ class PipelineNode:
             outcome = self.visit(ctx)
             return await outcome if inspect.isawaitable(outcome) else outcome
         except Exception as error:  # noqa: BLE001 - whatever a hook does wrong is told by a port of its own
-            code = error.code if isinstance(error, CauselineError) else type(error).__name__
-            return Outcome("error", {"error": {"code": code, "message": words_of(error) or code, "node": self.name}})
+            return Outcome("error", {"error": {**fault_of(error), "node": self.name}})
 
     def visit(self, ctx: Context) -> Outcome | Awaitable[Outcome]:
         """What the node does."""

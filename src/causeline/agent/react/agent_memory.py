@@ -14,7 +14,7 @@ import causeline.memory as memory_package
 from causeline.agent.system_prompt import SLOT, context_value
 from causeline.causal import CausalNode
 from causeline.causal.payload import as_text, fields, is_forgotten, recalled_text
-from causeline.errors import CauselineError, Invalid, words_of
+from causeline.errors import Invalid
 from causeline.memory.backend import Collection
 from causeline.memory.items import Item, StoredItem
 from causeline.memory.lexical import words
@@ -196,14 +196,6 @@ def _embedder_of(option: Any) -> Any:
         table = {key: value for key, value in cast("Mapping[str, Any]", option).items() if value is not None}
         return memory_package.embedder(table.pop("model"), **table)
     return option
-
-
-def fault_of(error: Exception) -> Mapping[str, str]:
-    """What is told of a memory that failed."""
-    return {
-        "code": error.code if isinstance(error, CauselineError) else type(error).__name__,
-        "message": words_of(error) or type(error).__name__,
-    }
 
 
 def _citation(item: Item) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from causeline.agent.react.conversation import Conversation, Shown
 from causeline.agent.react.reply_outcome import ReplyOutcome
 from causeline.agent.react.reply_stream import ReplyStream
-from causeline.errors import CauselineError, Exhausted, words_of
+from causeline.errors import CauselineError, Exhausted, fault_of
 from causeline.graph.engine.containment import from_outside
 from causeline.graph.node import Context, HandBack, Outcome
 from causeline.models.failures import ModelBroke
@@ -75,9 +75,7 @@ def _spent(talk: Conversation) -> Outcome | None:
 
 
 def _failed(reason: str, error: Exception) -> Outcome:
-    code = error.code if isinstance(error, CauselineError) else type(error).__name__
-    told = {"code": code, "message": words_of(error) or code}
-    return Outcome("exit", {"result": {"stop_reason": reason, "failed": True, "error": told}})
+    return Outcome("exit", {"result": {"stop_reason": reason, "failed": True, "error": fault_of(error)}})
 
 
 def _facts(reply: Reply) -> dict[str, Any]:

@@ -6,10 +6,11 @@ over shows the model the same.
 
 from typing import Any
 
-from causeline.agent.react.agent_memory import AgentMemory, fault_of
+from causeline.agent.react.agent_memory import AgentMemory
 from causeline.agent.react.call_results import append_id
 from causeline.agent.react.conversation import MEMORY, RECALL, Conversation
 from causeline.causal import Append
+from causeline.errors import fault_of
 from causeline.events import RunEvent
 from causeline.graph.node import Context
 from causeline.memory.long_term import Memories

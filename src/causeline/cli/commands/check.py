@@ -12,8 +12,8 @@ from causeline.assemble import examine_agent
 from causeline.cli.shared_arguments import AsJson
 from causeline.cli.views.clean_text import clean, line
 from causeline.cli.views.error_report import FAILED
-from causeline.cli.views.narration import counted
 from causeline.cli.views.terminal import Terminal, set_aside
+from causeline.plain_text import counted
 
 
 def command(

@@ -7,10 +7,10 @@ import typer
 
 from causeline.cli.opening import leave, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, SessionName, Store
-from causeline.cli.views.narration import counted
 from causeline.cli.views.terminal import Terminal
 from causeline.cli.whole_ids import whole_session
 from causeline.errors import Conflict
+from causeline.plain_text import counted
 
 
 def command(

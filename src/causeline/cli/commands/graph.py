@@ -9,10 +9,10 @@ import typer
 from causeline.cli.shared_arguments import AsJson
 from causeline.cli.views.clean_text import clean, line
 from causeline.cli.views.error_report import FAILED
-from causeline.cli.views.narration import counted
 from causeline.cli.views.terminal import Terminal
 from causeline.graph import DocumentError, Finding, load, mermaid
 from causeline.graph import check as check_document
+from causeline.plain_text import counted
 
 app = typer.Typer(
     help="Check and draw graph documents.", add_completion=False, rich_markup_mode=None, no_args_is_help=True,

@@ -11,11 +11,12 @@ from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, Limit, Statuse
 from causeline.cli.views.clean_text import command as command_line
 from causeline.cli.views.clean_text import line
 from causeline.cli.views.listing import below, nobody_drives, run_rows
-from causeline.cli.views.narration import Piece, counted
+from causeline.cli.views.narration import Piece
 from causeline.cli.views.open_questions import Standing, questions, standing
 from causeline.cli.views.run_end import interrupt_row
 from causeline.cli.views.terminal import Terminal, table
 from causeline.cli.whole_ids import whole_session
+from causeline.plain_text import counted
 from causeline.runtime.export_import import run_row
 from causeline.runtime.records import Run
 
@@ -68,11 +69,11 @@ def _print(runs: Sequence[Run], left_out: int, standings: Mapping[str, Standing]
         terminal.say(f"{counted(left_out, 'older run')} not shown", "quiet")
     for run in runs:
         if nobody_drives(run):
-            _remedy(terminal, f"\nnobody drives {run.id} any more: ", "resume", run.id, store)
+            _remedy(terminal, f"\nnobody drives {run.id} any more: ", run.id, store)
         elif run.id in standings and standings[run.id].open:
-            _remedy(terminal, f"\nrun {run.id} waits for answers; how to give them: ", "resume", run.id, store)
+            _remedy(terminal, f"\nrun {run.id} waits for answers; how to give them: ", run.id, store)
             terminal.pieces(questions(standings[run.id], width=terminal.width))
 
 
-def _remedy(terminal: Terminal, what: str, name: str, run: str, store: str) -> None:
-    terminal.pieces([Piece(what), Piece(f"{command_line(name, run, *store_words(store))}\n", "call")])
+def _remedy(terminal: Terminal, what: str, run: str, store: str) -> None:
+    terminal.pieces([Piece(what), Piece(f"{command_line('resume', run, *store_words(store))}\n", "call")])

@@ -10,8 +10,8 @@ from causeline.cli.opening import leave, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, Limit, Statuses, Store
 from causeline.cli.views.clean_text import line
 from causeline.cli.views.listing import below, session_rows
-from causeline.cli.views.narration import counted
 from causeline.cli.views.terminal import Terminal, table
+from causeline.plain_text import counted
 from causeline.runtime.records import Run
 
 

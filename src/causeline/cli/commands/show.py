@@ -9,13 +9,14 @@ from causeline.causal.view.drawing import causal_graph, draw
 from causeline.cli.opening import leave, opened
 from causeline.cli.shared_arguments import DEFAULT_STORE, AsJson, SessionName, Store
 from causeline.cli.views.clean_text import line
-from causeline.cli.views.narration import Piece, counted
+from causeline.cli.views.narration import Piece
 from causeline.cli.views.open_questions import Standing, standing
 from causeline.cli.views.terminal import Terminal
 from causeline.cli.views.trace import asked, trace
 from causeline.cli.views.tree import Told, drawn, tree
 from causeline.cli.whole_ids import whole_run, whole_session
 from causeline.errors import Missing
+from causeline.plain_text import counted
 from causeline.runtime.export_import import call_row, checkpoint_row, run_row
 from causeline.runtime.records import CallRow, Link, Run
 from causeline.runtime.runtime import Runtime
@@ -44,14 +45,14 @@ def command(
             links, runs = await history(runtime, place, shown_run)
             standings = await standing(runtime, await runtime.runs(place), place)
             calls = [row for one in runs for row in await runtime.calls(one.id)] if as_json or as_tree else []
-            told = Told(links, runs, standings, calls, await told_below(runtime, runs) if as_tree and not as_json else {})
+            below = await told_below(runtime, runs, await runtime.runs()) if as_tree and not as_json else {}
         if as_json:
             print(line(as_object(place, links, runs, calls, graph=graph)))
         elif graph or as_dot or as_svg:
             print(draw([node for link in links for node in link.nodes], "dot" if as_dot else "svg" if as_svg else "mermaid"), end="")
         elif as_tree:
             terminal = Terminal()
-            terminal.pieces(drawn(tree(told), width=terminal.width))
+            terminal.pieces(drawn(tree(Told(links, runs, standings, calls, below)), width=terminal.width))
         else:
             _print(place, links, runs, standings)
 
@@ -86,18 +87,18 @@ async def history(runtime: Runtime, session: str, run: str | None = None) -> tup
     return [link for link in links if link.checkpoint.run == run], found
 
 
-async def told_below(runtime: Runtime, runs: Sequence[Run]) -> dict[tuple[str, str], Told]:
-    """What the runs did that calls of these runs started, at any depth."""
+async def told_below(runtime: Runtime, runs: Sequence[Run], among: Sequence[Run]) -> dict[tuple[str, str], Told]:
+    """What the runs did, `among` all of the store, that calls of these runs started, at any depth."""
     ids = {run.id for run in runs}
     below: dict[tuple[str, str], list[Run]] = {}
-    for run in await runtime.runs():
+    for run in among:
         if run.parent_run in ids and run.parent_call is not None:
             below.setdefault((run.parent_run, run.parent_call), []).append(run)
     found: dict[tuple[str, str], Told] = {}
     for call, started in below.items():
         links, rows = await history(runtime, started[0].session)
         calls = [row for run in rows for row in await runtime.calls(run.id)]
-        found[call] = Told(links, rows, await standing(runtime, rows, started[0].session), calls, await told_below(runtime, rows))
+        found[call] = Told(links, rows, await standing(runtime, rows, started[0].session), calls, await told_below(runtime, rows, among))
     return found
 
 

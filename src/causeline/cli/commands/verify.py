@@ -12,9 +12,9 @@ from causeline.cli.opening import leave, opened, own_store
 from causeline.cli.shared_arguments import AsJson
 from causeline.cli.views.clean_text import clean, line
 from causeline.cli.views.error_report import FAILED
-from causeline.cli.views.narration import counted
 from causeline.cli.views.terminal import Terminal
 from causeline.errors import Misuse
+from causeline.plain_text import counted
 from causeline.view_models.html_page import export_in
 
 

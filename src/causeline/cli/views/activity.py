@@ -6,7 +6,8 @@ Law: pure. Events and the time go in, a line comes out; nothing is printed here.
 from typing import TYPE_CHECKING, Any, cast
 
 from causeline.cli.views.clean_text import shown
-from causeline.cli.views.narration import counted, items
+from causeline.cli.views.narration import items
+from causeline.plain_text import counted
 
 if TYPE_CHECKING:
     from causeline import events
@@ -39,7 +40,7 @@ class Activity:
                 self._calls.clear()
                 self._scatters.clear()
             case "tool_call_end":
-                self._calls[told["tool_call_id"]] = told.get("name") or self._calls.get(told["tool_call_id"], "a tool")
+                self._calls.setdefault(told["tool_call_id"], "a tool")
             case "tool_call_start":
                 self._calls[told["tool_call_id"]] = told["name"]
             case "tool_call_result":

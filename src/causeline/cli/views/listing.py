@@ -6,10 +6,10 @@ Law: pure. The time it is now is an argument.
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from causeline.cli.views.narration import counted
 from causeline.cli.views.open_questions import Standing, why
 from causeline.cli.views.run_end import tokens
 from causeline.cli.views.trace import asked
+from causeline.plain_text import counted
 from causeline.runtime.lease import evidently_gone
 from causeline.runtime.records import Run, Session
 

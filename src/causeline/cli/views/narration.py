@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from causeline.cli.views.clean_text import Cleaner, clean, shown
+from causeline.plain_text import counted
 
 if TYPE_CHECKING:
     from causeline import events  # the types of all events take a moment to make, and a command should start at once
@@ -212,11 +213,6 @@ class Narrator:
 
 def _again(event: "events.ToolRetry | events.ModelRetry") -> str:
     return f"attempt {event['attempt']} failed ({shown(event['code'])}); the next one in {event['wait']:.3g} s"
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 piece`, `2 pieces`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def items(told: "events.ItemFinished | dict[str, Any]") -> str:

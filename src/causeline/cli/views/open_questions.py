@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from causeline.cli.views.clean_text import one_line, short, shown
-from causeline.cli.views.narration import Piece, counted
+from causeline.cli.views.narration import Piece
+from causeline.plain_text import counted
 from causeline.runtime.records import Interrupt, Run
 from causeline.runtime.runtime import Runtime
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from causeline.cli.views.clean_text import clean, command, fields, one_line, shown
 from causeline.cli.views.error_report import FAILED, QUESTIONS
-from causeline.cli.views.narration import Piece, counted
+from causeline.cli.views.narration import Piece
+from causeline.plain_text import counted
 from causeline.runtime.handle import RunResult
 from causeline.runtime.interrupts import DECISIONS
 from causeline.runtime.records import Interrupt

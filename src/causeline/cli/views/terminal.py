@@ -32,8 +32,8 @@ class Terminal:
         self._styled = not os.environ.get("NO_COLOR")
 
     def pieces(self, pieces: Iterable[Piece]) -> None:
+        self.status(None)
         for piece in pieces:
-            self.status(None)
             self._console.print(Text(piece.text, style=_STYLES[piece.style] if self._styled else ""), end="", soft_wrap=True)
 
     def status(self, line: str | None) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 from causeline.causal import CausalNode
 from causeline.causal.view.node_text import decision_text, node_text
 from causeline.cli.views.clean_text import one_line, short, shown
-from causeline.cli.views.narration import Piece, Style, counted
+from causeline.cli.views.narration import Piece, Style
 from causeline.cli.views.open_questions import Standing, questions, why
 from causeline.cli.views.run_end import tokens
+from causeline.plain_text import counted
 from causeline.runtime.records import Checkpoint, Link, Run
 
 WIDTH = 160

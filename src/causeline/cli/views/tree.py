@@ -11,10 +11,11 @@ from typing import Any
 from causeline.causal import CausalNode
 from causeline.causal.view.node_text import decision_text, node_text
 from causeline.cli.views.clean_text import one_line, short, shown
-from causeline.cli.views.narration import Piece, Style, counted
+from causeline.cli.views.narration import Piece, Style
 from causeline.cli.views.open_questions import Standing, questions, why
 from causeline.cli.views.run_end import tokens
 from causeline.cli.views.trace import asked
+from causeline.plain_text import counted
 from causeline.runtime.records import CallRow, Checkpoint, Link, Run
 
 _STYLES: Mapping[str, Style] = {"goal": "title", "answer": "good", "tool_call": "call", "protocol_error": "bad"}

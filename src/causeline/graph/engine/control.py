@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from causeline.errors import CauselineError, Unavailable
+from causeline.errors import Unavailable, code_of
 from causeline.graph.engine.binding import BoundDocument
 from causeline.graph.engine.containment import Crashed, from_outside
 from causeline.graph.engine.draining import Drain
@@ -348,11 +348,6 @@ def late(place: str, seconds: float) -> NodeTimeout:
 def failure_of(error: BaseException, placement: str, path: Path, *, code: str | None = None) -> Failure:
     """A Failure from an exception: its own code, else its class name."""
     return Failure(code or code_of(error), text_of(error), placement, path, error)
-
-
-def code_of(error: BaseException) -> str:
-    """An error's own code, else its class name."""
-    return error.code if isinstance(error, CauselineError) else type(error).__name__
 
 
 def text_of(error: BaseException) -> str:

@@ -9,11 +9,11 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, cast
 
-from causeline.errors import Invalid
+from causeline.errors import Invalid, code_of
 from causeline.graph.documents.document import OTHERWISE
 from causeline.graph.engine.binding import Site
 from causeline.graph.engine.channels import NOWHERE, Placing
-from causeline.graph.engine.control import Control, WalkTask, code_of
+from causeline.graph.engine.control import Control, WalkTask
 from causeline.graph.engine.state_guard import check_untouched, copied
 from causeline.graph.engine.step_events import Failure, Path, Retry
 from causeline.graph.node import PARKED, Context, Node, Outcome

@@ -44,7 +44,7 @@ class Entry:
     final: bool = False
 
 
-class Fold:
+class _Folding:
     """Entries of a stretch of links, one after the other."""
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class Fold:
 
 def conversation(links: Sequence[Link], first: int = 0, later: Iterable[Link] = ()) -> list[Entry]:
     """The entries of these links; `first` is the place of the first one in its branch."""
-    fold = Fold()
+    fold = _Folding()
     for offset, link in enumerate(links):
         fold.add(link, first + offset)
     waiting = {name for name, call in fold.calls.items() if call.result is None}

@@ -5,6 +5,7 @@ Law: a step moves the questions of other branches to its own checkpoint, so that
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from causeline.events import RunEvent
 from causeline.graph import Step
@@ -54,31 +55,22 @@ async def told_void(store: Store, run: Run, head: Checkpoint | None) -> Sequence
     if head is None or head.id != run.base or not head.facts.get("pauses"):
         return ()
     rows = await store.rows(Interrupt, owner=run.owner, session=run.session, status=("superseded",))
-    return [
-        RunEvent(
-            type="interrupt_superseded",
-            interrupt_id=row.id,
-            kind=row.kind,
-            tool_call_id=row.tool_call_id,
-            name=row.name,
-            question=row.question,
-        )
-        for row in rows
-        if row.checkpoint == head.id
-    ]
+    return [_told("interrupt_superseded", row) for row in rows if row.checkpoint == head.id]
 
 
 def interrupt_opened(interrupt: Interrupt) -> RunEvent:
     """The event that tells of a question."""
+    more = {"arguments": interrupt.arguments, "reason": interrupt.reason, "run": interrupt.run, "path": list(interrupt.path)}
+    return _told("interrupt_opened", interrupt, **more)
+
+
+def _told(event: str, interrupt: Interrupt, **more: Any) -> RunEvent:
     return RunEvent(
-        type="interrupt_opened",
+        type=event,
         interrupt_id=interrupt.id,
         kind=interrupt.kind,
         tool_call_id=interrupt.tool_call_id,
         name=interrupt.name,
-        arguments=interrupt.arguments,
         question=interrupt.question,
-        reason=interrupt.reason,
-        run=interrupt.run,
-        path=list(interrupt.path),
+        **more,
     )
